@@ -1,0 +1,1 @@
+"""onnxc: an ahead-of-time compiler from ONNX models to native code."""
