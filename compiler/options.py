@@ -1,0 +1,97 @@
+"""This file holds the options of a compilation, one frozen value shared by command line, API and passes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from onnxc.dialects.errors import UNREADABLE, OnnxcError
+
+#: The levels a compilation goes through, in order; `--emit` stops at one of them.
+LEVELS = ("graph", "tensor", "kernels", "loops", "llvm")
+#: What the suffix of the output file asks for.
+KINDS = {".so": "shared", ".o": "object", ".a": "archive", ".ll": "llvm-ir", ".s": "assembly", ".mlir": "mlir"}
+
+_SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to compile. Wrong values raise OnnxcError with exit code 2, so a made Options is always usable.
+
+    dims          values for symbolic dims by name ("batch"), or by input and axis ("x.2") for unnamed ones
+    mcpu          "native", a CPU's or an ISA level's name; None: the portable baseline of the target
+    target        target triple; None: this machine's
+    emit          the level an `.mlir` output shows
+    save_stages   folder that gets the module at each level, numbered and named
+    verbose       report passes with their times
+    threads       1 leaves the thread code out; None: the artefact can use threads, their number is set at run time
+    cache         use the object cache
+    jobs          processes that compile kernels; None: the CPUs this process may use
+    verify        check each pass's level and the module after it
+    name          prefix of the C symbols; None: made from the output file's name
+    """
+
+    dims: Mapping[str, int] = field(default_factory=dict, hash=False)
+    mcpu: str | None = None
+    target: str | None = None
+    emit: str | None = None
+    save_stages: Path | None = None
+    verbose: bool = False
+    threads: int | None = None
+    cache: bool = True
+    jobs: int | None = None
+    verify: bool = False
+    name: str | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "dims", dict(self.dims))
+        if self.save_stages is not None:
+            object.__setattr__(self, "save_stages", Path(self.save_stages))
+        for dim, value in self.dims.items():
+            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+                raise _wrong(f"dim '{dim}' is set to {value!r}", why="a dim is an integer, 0 or more")
+        if self.emit is not None and self.emit not in LEVELS:
+            raise _wrong(f"no level is named '{self.emit}'", hint=f"the levels are {', '.join(LEVELS)}")
+        for name in ("threads", "jobs"):
+            value = getattr(self, name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise _wrong(f"{name} is set to {value!r}", why="it is a positive integer")
+        if self.name is not None and not _SYMBOL.match(self.name):
+            raise _wrong(f"'{self.name}' cannot prefix C symbols", why="it is letters, digits and underscores")
+
+    @classmethod
+    def of(cls, **options: Any) -> Options:
+        """Options from keyword arguments of the API; an unknown one is an OnnxcError that lists the known."""
+        known = [f.name for f in fields(cls)]
+        unknown = sorted(set(options) - set(known))
+        if unknown:
+            raise _wrong(f"no option is named '{unknown[0]}'", hint=f"the options are {', '.join(known)}")
+        return cls(**options)
+
+    def kind(self, output: Path) -> str:
+        """What `output`'s suffix asks for, one of the values of KINDS; checks that `emit` goes with it."""
+        kind = KINDS.get(output.suffix)
+        if kind is None:
+            raise _wrong(f"cannot tell what to write from the name '{output}'", hint=f"end it in {', '.join(KINDS)}")
+        if kind == "mlir" and self.emit is None:
+            raise _wrong(f"'{output}' does not say which level to write", hint=f"add --emit {'|'.join(LEVELS)}")
+        if kind != "mlir" and self.emit is not None:
+            raise _wrong(
+                f"a level is written as .mlir, not as '{output.suffix}'", hint="end the output's name in .mlir"
+            )
+        return kind
+
+    def symbol(self, output: Path) -> str:
+        """The prefix of the artefact's C symbols: `name`, or made from the output's file name."""
+        if self.name is not None:
+            return self.name
+        stem = re.sub(r"[^A-Za-z0-9_]", "_", output.name.split(".")[0] or "model")
+        return stem if _SYMBOL.match(stem) else f"_{stem}"
+
+
+def _wrong(message: str, *, why: str | None = None, hint: str | None = None) -> OnnxcError:
+    return OnnxcError(message, why=why, hint=hint, exit_code=UNREADABLE)

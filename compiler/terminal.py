@@ -1,0 +1,85 @@
+"""This file writes progress, notes and errors to standard error: with rich on a terminal, as plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import textwrap
+from types import TracebackType
+from typing import TextIO
+
+from onnxc.progress import Progress
+
+
+class Terminal(Progress):
+    """Progress on `stream` while it is entered; notes only when `verbose`."""
+
+    def __init__(self, verbose: bool = False, stream: TextIO | None = None) -> None:
+        self.stream = stream or sys.stderr
+        self.verbose = verbose
+        self._bar = _bar(self.stream) if self.stream.isatty() else None
+        self._task = None
+
+    def __enter__(self) -> Terminal:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def stage(self, name: str, done: int = 0, total: int = 0) -> None:
+        if self._bar is None:
+            return
+        if self._task is None:
+            self._task = self._bar.add_task(name, total=total or None)
+        self._bar.update(self._task, description=name, completed=done, total=total or None)
+
+    def note(self, line: str) -> None:
+        if self.verbose:
+            self.say(line)
+
+    def say(self, line: str) -> None:
+        if self._bar is not None:
+            self._bar.console.print(line, markup=False, highlight=False, soft_wrap=True)
+        else:
+            self.stream.write(line + "\n")
+            self.stream.flush()
+
+
+def _bar(stream: TextIO):
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+    )
+    return Bar(*columns, console=Console(file=stream), transient=True)
+
+
+def report_error(text: str, stream: TextIO | None = None) -> None:
+    """Writes `text` as one readable paragraph a line of it, with a coloured label on a terminal."""
+    stream = stream or sys.stderr
+    label = "\x1b[1;31merror:\x1b[0m " if stream.isatty() else "error: "
+    for paragraph in text.splitlines():
+        body = (
+            textwrap.fill(
+                paragraph,
+                100,
+                initial_indent="error: ",
+                subsequent_indent="  ",
+                break_long_words=False,
+                break_on_hyphens=False,
+            )
+            if stream.isatty()
+            else f"error: {paragraph}"
+        )
+        stream.write(label + body.removeprefix("error: ") + "\n")
+    stream.flush()
