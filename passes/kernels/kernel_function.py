@@ -1,0 +1,93 @@
+"""An outlined kernel at level kernels: a private function over onnx ops, with its kind, schedule and symbols.
+
+    func.func private @k3(%x: tensor<?x64xf32, ["N", 64]>, …) -> … attributes {kernel.kind = "map", …} { onnx ops; return }
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from mlir import ir
+from mlir.dialects import func
+
+from onnxc.dialects import dims
+from onnxc.dialects.onnx import OnnxOp
+from onnxc.dialects.types import Tensor
+
+# Operators whose kernels check the data they meet; the message follows "node 'x' (Op): ".
+FAILURES: dict[str, str] = {}
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is called: its parallel extent (a Dim over the kernel's symbols) and the least work worth a thread."""
+
+    extent: dims.Dim
+    grain: int = 1
+
+
+@dataclass
+class KernelFunction:
+    func: func.FuncOp
+    kind: str
+    ops: list[OnnxOp]
+    operands: list[ir.Value]
+    results: list[ir.Value]
+    symbols: list[str] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, function: func.FuncOp) -> KernelFunction:
+        block = function.regions[0].blocks[0]
+        ops = [OnnxOp(op.operation) for op in block.operations if op.operation.name != "func.return"]
+        results = list(block.operations[len(block.operations) - 1].operands)
+        kind = ir.StringAttr(function.attributes["kernel.kind"]).value
+        kernel = cls(function, kind, ops, list(block.arguments), results)
+        kernel.symbols = used_symbols(kernel)
+        return kernel
+
+    @property
+    def root(self) -> OnnxOp:
+        """The op that gives the kernel its kind: the first one that is named so."""
+        wanted = ir.StringAttr(self.func.attributes["kernel.root"]).value
+        return next(op for op in self.ops if op.op.name == wanted)
+
+    @property
+    def failures(self) -> list[tuple[int, str]]:
+        """(position of the op in the group, message) for every check the kernel makes; status k+1 is entry k."""
+        return [(i, FAILURES[op.name]) for i, op in enumerate(self.ops) if op.name in FAILURES]
+
+    @property
+    def schedule(self) -> dict[str, int | str]:
+        attribute = self.func.attributes["kernel.schedule"] if "kernel.schedule" in self.func.attributes else None
+        if attribute is None:
+            return {}
+        return {e.name: ir.IntegerAttr(e.attr).value if isinstance(e.attr, ir.IntegerAttr) else ir.StringAttr(e.attr).value
+                for e in ir.DictAttr(attribute)}
+
+
+def used_symbols(kernel: KernelFunction) -> list[str]:
+    """Every symbol in the types and operand values of the kernel, sorted: the order of its i64 arguments."""
+    found: set[str] = set()
+    for v in [*kernel.operands, *(r for op in kernel.ops for r in op.results)]:
+        tensor = Tensor.of(v.type) if v.type != ir.NoneType.get() else None
+        for d in (tensor.shape or ()) if tensor else ():
+            found |= set(dims.symbols(d))
+    for op in kernel.ops:
+        for values in operand_values(op).values():
+            for d in values:
+                found |= set(dims.symbols(d))
+    return sorted(found)
+
+
+def operand_values(op: OnnxOp) -> dict[int, list[dims.Dim]]:
+    """The operands whose elements are known as dims: position → elements (see passes/infer_shapes.py)."""
+    if "operand_values" not in op.op.attributes:
+        return {}
+    entries = ir.DictAttr(op.op.attributes["operand_values"])
+    return {int(e.name): [_dim(a) for a in ir.ArrayAttr(e.attr)] for e in entries}
+
+
+def _dim(attribute: ir.Attribute) -> dims.Dim:
+    if isinstance(attribute, ir.IntegerAttr):
+        return attribute.value
+    return dims.parse(ir.StringAttr(attribute).value)

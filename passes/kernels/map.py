@@ -1,0 +1,115 @@
+"""Kernel kind `map`: every element of the result is evaluated by itself; loops are scalar, LLVM vectorises the innermost.
+
+Dims that all operands treat alike are merged first, so that a chain over equal shapes is one long loop.
+"""
+
+from __future__ import annotations
+
+from onnxc.dialects import dims
+from onnxc.dialects.types import Tensor
+from onnxc.passes.kernels import index_math as im
+from onnxc.passes.kernels.builder import KernelBuilder
+from onnxc.passes.kernels.evaluate import Evaluator
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.lowering.registry import ELEMENTWISE
+
+# Elements that make a thread worth waking: about 20 µs of a cheap chain.
+GRAIN = 16384
+# Merged leading dims are enough for any split once they count this many rows.
+ROWS = 32
+
+
+def merged_axes(kernel: KernelFunction) -> list[list[int]]:
+    """The result's axes in groups that may be one loop each: whatever is read has all or none of a group's axes."""
+    result = Tensor.of(kernel.results[0].type).shape
+    if not all(op.name in ELEMENTWISE or op.name == "Constant" for op in kernel.ops):
+        return [[i] for i in range(len(result))]
+    groups: list[list[int]] = []
+    patterns = [_kept(Tensor.of(v.type).shape, result) for v in kernel.operands]
+    inner = [Tensor.of(r.type).shape for op in kernel.ops for r in op.results if op.name != "Constant"]
+    patterns += [_kept(shape, result) for shape in inner]
+    for axis in range(len(result)):
+        same = groups and all(p[axis] == p[axis - 1] and p[axis] is not None for p in patterns)
+        if same:
+            groups[-1].append(axis)
+        else:
+            groups.append([axis])
+    return groups
+
+
+def _kept(shape: tuple, result: tuple) -> list[bool | None]:
+    """Per result axis: is it there (True), broadcast (False) or not known (None)? Axes of extent 1 count as there."""
+    skip = len(result) - len(shape)
+    kept: list[bool | None] = [r == 1 for r in result[:skip]]
+    for d, r in zip(shape, result[skip:], strict=True):
+        kept.append(True if d == r else False if d == 1 else None)
+    return kept
+
+
+def loop_dims(kernel: KernelFunction) -> tuple[list[list[int]], list[dims.Dim]]:
+    shape = Tensor.of(kernel.results[0].type).shape
+    groups = merged_axes(kernel)
+    extents: list[dims.Dim] = []
+    for group in groups:
+        extent: dims.Dim = 1
+        for axis in group:
+            extent = extent * shape[axis]
+        extents.append(extent)
+    return groups, extents
+
+
+def parallel_depth(extents: list[dims.Dim]) -> int:
+    """How many leading loops are split over threads as one; 0: there is one loop, and it is split itself."""
+    rows = 1
+    for depth, extent in enumerate(extents[:-1], 1):
+        rows *= extent if isinstance(extent, int) else 1
+        if rows >= ROWS:
+            return depth
+    return max(0, len(extents) - 1)
+
+
+def launch(kernel: KernelFunction) -> Launch:
+    _, extents = loop_dims(kernel)
+    depth = parallel_depth(extents)
+    if depth == 0:
+        return Launch(extents[0] if extents else 1, GRAIN)
+    rows: dims.Dim = 1
+    for extent in extents[:depth]:
+        rows = rows * extent
+    inner = 1
+    for extent in extents[depth:]:
+        inner *= extent if isinstance(extent, int) else 64
+    return Launch(rows, max(1, GRAIN // max(1, inner)))
+
+
+def emit(b: KernelBuilder) -> None:
+    groups, extents = loop_dims(b.kernel)
+    depth = parallel_depth(extents)
+    ev = Evaluator(b)
+    if not extents:
+        with b.loop(b.begin, b.end):
+            b.outputs[0].store(ev.at(b.kernel.results[0], ()), ())
+        return
+    sizes = [b.dim(e) for e in extents]
+    with b.loop(b.begin, b.end) as row:
+        _nest(b, ev, groups, sizes, _unflattened(row, sizes[:depth]) if depth else [row])
+
+
+def _unflattened(row: im.Index, sizes: list[im.Index]) -> list[im.Index]:
+    points: list[im.Index] = []
+    for size in reversed(sizes[1:]):
+        points.append(im.mod(row, size))
+        row = im.floordiv(row, size)
+    return [row, *points[::-1]]
+
+
+def _nest(b: KernelBuilder, ev: Evaluator, groups: list[list[int]], sizes: list[im.Index], point: list[im.Index]) -> None:
+    if len(point) < len(sizes):
+        with b.loop(0, sizes[len(point)]) as i:
+            _nest(b, ev, groups, sizes, [*point, i])
+        return
+    full: list[im.Index] = [0] * sum(map(len, groups))
+    for group, i in zip(groups, point, strict=True):
+        full[group[-1]] = i  # a merged loop runs along the innermost axis, whose stride is the whole group's
+    with ev.scope():
+        b.outputs[0].store(ev.at(b.kernel.results[0], full), full)
