@@ -1,0 +1,16 @@
+"""The kernel kinds: which operator is the root of which kind, and the module that emits it.
+
+A kind's module has `launch(kernel) -> Launch`, `emit(builder) -> None` and, if it can be tuned, `choose(kernel, target)
+-> dict` (the schedule attribute) and `pack(kernel, weights) -> …` (see passes/pack_weights.py).
+"""
+
+from __future__ import annotations
+
+from types import ModuleType
+
+from onnxc.passes.kernels import map as map_kernel
+
+KINDS: dict[str, ModuleType] = {"map": map_kernel}
+
+# Full operation name → kind. Ops that are neither roots nor element-wise nor moves have no lowering.
+ROOTS: dict[str, str] = {}
