@@ -6,9 +6,13 @@ refused, 2 a file cannot be read or the usage is wrong, 101 a fault of onnxc, 13
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import json
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -18,7 +22,11 @@ from onnxc.errors import REFUSED, UNREADABLE, OnnxcError, Refusals
 from onnxc.options import KINDS, LEVELS, Options
 from onnxc.terminal import Terminal, report_error
 
+if TYPE_CHECKING:
+    from onnxc.api import InferenceSession
+
 INTERRUPTED = 130
+OPTION_NAMES = frozenset(field.name for field in fields(Options))
 
 
 def run_command_line(arguments: Sequence[str]) -> int:
@@ -126,7 +134,130 @@ def check_command(model: Path, **arguments: Any) -> None:
     click.echo(f"{model}: every node can be compiled")
 
 
+def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options that choose the inputs of a run."""
+    for option in reversed(
+        (
+            click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy|FILE.npz",
+                         help="An input, or an archive of inputs by name; the rest is random. Repeatable."),
+            click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random inputs."),
+        )
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@commands.command("run")
+@click.argument("model", type=Path)
+@input_options
+@click.option("--save", type=Path, metavar="FILE.npz", help="Save the outputs, by name.")
+@click.option("--threads", type=click.IntRange(min=1), metavar="N",
+              help="How many (default: the CPUs this process may use).")  # fmt: skip
+@compile_options
+def run_command(model: Path, inputs: tuple[str, ...], seed: int, save: Path | None, threads: int | None,
+                **arguments: Any) -> None:  # fmt: skip
+    """Run MODEL (.so, or .onnx, which is compiled for this CPU first) and print its outputs."""
+    import numpy as np
+
+    with open_session(model, threads, arguments) as session:
+        feeds = make_feeds(session, inputs, seed, dict(arguments["dims"]))
+        results = session.run(None, feeds)
+        names = [output.name for output in session.get_outputs()]
+    with np.printoptions(threshold=24, edgeitems=3, linewidth=110, precision=6):
+        for name, result in zip(names, results, strict=True):
+            click.echo(f"{name}: {describe(result)}\n{result}")
+    if save is not None:
+        np.savez(save, **{name: np.asarray(result) for name, result in zip(names, results, strict=True)})
+
+
+@commands.command("bench")
+@click.argument("model", type=Path)
+@click.option("--against", metavar="RUNTIME", help="Another runtime to measure beside: onnxruntime.")
+@input_options
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="On both sides.")
+@click.option("--rounds", type=click.IntRange(min=2), default=12, show_default=True, help="Blocks of each side.")
+@click.option("--block-ms", type=click.FloatRange(min=1), default=80.0, show_default=True, help="Length of a block.")
+@click.option("--json", "json_file", type=Path, metavar="FILE", help="Write the measurements.")
+@compile_options
+def bench_command(model: Path, **arguments: Any) -> None:
+    """Measure MODEL (.onnx, compiled for this CPU, or .so), interleaved with another runtime on equal terms."""
+    from onnxc.bench_report import bench_model
+
+    bench_model(model, arguments)
+
+
+@commands.command("inspect")
+@click.argument("model", type=Path)
+@click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
+def inspect_command(model: Path, as_json: bool) -> None:
+    """Show what is in a compiled MODEL: inputs, outputs, dims, variants, ISA, sizes, workspace, versions."""
+    from onnxc.inspection import as_text, inspect_artefact
+
+    facts = inspect_artefact(model)
+    click.echo(json.dumps(facts, indent=2) if as_json else as_text(facts))
+
+
+@commands.command("cache")
+@click.option("--clear", is_flag=True, help="Remove all cached objects.")
+def cache_command(clear: bool) -> None:
+    """Show where the object cache lies and how large it is, or clear it."""
+    from onnxc.cache import ObjectCache
+
+    cache = ObjectCache()
+    if clear:
+        cache.clear()
+    count, size = cache.usage()
+    click.echo(f"{cache.folder}: {count} objects, {size / 1e6:.1f} MB")
+
+
+@commands.command("demo")
+@click.argument("folder", type=Path, default=Path("onnxc-demo"), metavar="[DIR]")
+def demo_command(folder: Path) -> None:
+    """Compile a small convnet into DIR, let it read ten handwritten digits, and show how to go on in C."""
+    from onnxc.demo.show import show_demo
+
+    show_demo(folder, click.echo)
+
+
+@contextmanager
+def open_session(model: Path, threads: int | None, arguments: dict[str, Any]) -> Iterator[InferenceSession]:
+    """A session on an artefact, or on an ONNX model that is compiled with progress on the terminal."""
+    from onnxc.api import InferenceSession, compile_for_here, needs_compiling
+
+    if not needs_compiling(model):
+        yield InferenceSession(model, threads=threads)
+        return
+    options = compile_arguments(arguments)
+    with tempfile.TemporaryDirectory(prefix="onnxc-") as folder:
+        with Terminal(options.get("verbose", False)) as terminal:
+            artefact = compile_for_here(model, Path(folder), options, terminal)
+        yield InferenceSession(artefact, threads=threads)
+
+
+def make_feeds(session: InferenceSession, inputs: tuple[str, ...], seed: int, dims: dict[str, int]) -> dict[str, Any]:
+    """The inputs that the arguments name, and random ones for the rest."""
+    from onnxc.feeds import complete_feeds, read_feeds
+
+    files = []
+    for text in inputs:
+        name, equals, path = text.rpartition("=")
+        files.append((name if equals else None, Path(path)))
+    return complete_feeds(session.get_inputs(), read_feeds(files), dims, seed)
+
+
+def describe(value: Any) -> str:
+    """`float32[1, 10]`, or what else an output is."""
+    if isinstance(value, list | tuple):
+        return f"sequence of {len(value)}"
+    return f"{value.dtype}{list(value.shape)}" if hasattr(value, "dtype") else type(value).__name__
+
+
 def read_options(arguments: dict[str, Any]) -> Options:
     """The Options that a command's arguments ask for."""
-    no_cache = arguments.pop("no_cache", False)
-    return Options.of(**{**arguments, "dims": dict(arguments.get("dims", ())), "cache": not no_cache})
+    return Options.of(**compile_arguments(arguments))
+
+
+def compile_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Those of a command's arguments that are set fields of Options."""
+    chosen = {name: value for name, value in arguments.items() if name in OPTION_NAMES and value is not None}
+    return {**chosen, "dims": dict(arguments["dims"]), "cache": not arguments["no_cache"]}

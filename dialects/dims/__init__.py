@@ -11,8 +11,8 @@ from onnxc.dialects.dims.expr import Dim, Expr, symbol
 from onnxc.dialects.dims.rounding import broadcast, ceildiv, floordiv, maximum, minimum, mod
 from onnxc.dialects.dims.text import DimSyntaxError, parse
 
-min = minimum  # noqa: A001 - `dims.min(a, b)` is how it reads at every call
-max = maximum  # noqa: A001
+min = minimum
+max = maximum
 
 
 def product(values: "tuple[Dim, ...] | list[Dim]") -> Dim:

@@ -5,6 +5,7 @@ import pickle
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+
 from onnxc.dialects import dims
 
 NAMES = ["N", "H", "W", "odd name", "it's", "s0"]

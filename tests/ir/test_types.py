@@ -2,6 +2,7 @@
 
 import pytest
 from mlir import ir
+
 from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
 

@@ -1,0 +1,135 @@
+"""This file makes inputs for `onnxc run` and `onnxc bench`: read from .npy and .npz files, else random from a seed.
+
+It must not import the compiler: it serves artefacts on devices that only run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+import ml_dtypes
+import numpy as np
+
+from onnxc.errors import UNREADABLE, OnnxcError
+
+#: numpy's dtype of each ONNX element type, by the name in `tensor(…)`.
+DTYPES: Mapping[str, Any] = {
+    "float": np.float32,
+    "double": np.float64,
+    "float16": np.float16,
+    "bfloat16": ml_dtypes.bfloat16,
+    "bool": np.bool_,
+    "string": np.object_,
+    **{name: np.dtype(name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")},
+    "float8e4m3fn": ml_dtypes.float8_e4m3fn,
+    "float8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
+    "float8e5m2": ml_dtypes.float8_e5m2,
+    "float8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
+    "float8e8m0": ml_dtypes.float8_e8m0fnu,
+    "float4e2m1": ml_dtypes.float4_e2m1fn,
+    "int4": ml_dtypes.int4,
+    "uint4": ml_dtypes.uint4,
+    "complex64": np.complex64,
+    "complex128": np.complex128,
+}
+_WORDS = ("a", "model", "reads", "text", "too")
+
+
+class Value(Protocol):
+    """An input as the session describes it: a name, a type such as `tensor(float)`, dims as numbers or names."""
+
+    name: str
+    type: str
+    shape: Sequence[int | str | None]
+
+
+def read_feeds(files: Iterable[tuple[str | None, Path]]) -> dict[str, np.ndarray]:
+    """Arrays from files: (name, one.npy) gives one input, (None, all.npz) those that the archive names."""
+    feeds: dict[str, np.ndarray] = {}
+    for name, path in files:
+        try:
+            loaded = np.load(path, allow_pickle=False)
+            if isinstance(loaded, np.ndarray):
+                if name is None:
+                    raise OnnxcError("does not name its input", file=path, hint="NAME=FILE.npy", exit_code=UNREADABLE)
+                feeds[name] = loaded
+            elif name is None:
+                feeds.update({key: loaded[key] for key in loaded.files})
+            else:
+                raise OnnxcError("holds several arrays", file=path, hint="give it without NAME=", exit_code=UNREADABLE)
+        except OSError as error:
+            raise OnnxcError(f"cannot be read: {error.strerror or error}", file=path, exit_code=UNREADABLE) from error
+        except (ValueError, EOFError) as error:
+            raise OnnxcError("is not an .npy or .npz file", file=path, why=str(error), exit_code=UNREADABLE) from error
+    return feeds
+
+
+def complete_feeds(
+    inputs: Sequence[Value], given: Mapping[str, np.ndarray], dims: Mapping[str, int], seed: int
+) -> dict[str, Any]:
+    """`given`, and random values for the inputs that it lacks; symbolic dims agree between all inputs.
+
+    `dims` sets dims by name or INPUT.AXIS; a dim that a given array fixes is that; the rest are guessed.
+    """
+    known = dict(dims)
+    for value in inputs:
+        if value.name in given:
+            for dim, size in zip(value.shape, np.shape(given[value.name]), strict=False):
+                if isinstance(dim, str):
+                    known.setdefault(dim, int(size))
+    random = np.random.default_rng(seed)
+    unknown = sorted(set(given) - {value.name for value in inputs})
+    if unknown:
+        names = ", ".join(value.name for value in inputs)
+        raise OnnxcError(f"the model has no input '{unknown[0]}'", hint=f"its inputs are {names}")
+    return {
+        value.name: given[value.name] if value.name in given else random_value(value, known, random) for value in inputs
+    }
+
+
+def random_value(value: Value, dims: dict[str, int], random: np.random.Generator) -> np.ndarray:
+    """A random array that the input accepts. Integers are 0 or 1, so that they are valid as indices of most tables."""
+    if not value.type.startswith("tensor("):
+        raise OnnxcError(f"input '{value.name}' is a {value.type}", why="only tensors can be made up")
+    element = value.type[len("tensor(") : -1]
+    dtype = np.dtype(DTYPES[element])
+    shape = resolve_shape(value, dims)
+    if "mask" in value.name.lower() and dtype.kind != "f":
+        return np.ones(shape, dtype)
+    if dtype.kind == "b":
+        return random.integers(0, 2, shape).astype(np.bool_)
+    if dtype == np.uint8:  # images
+        return random.integers(0, 256, shape, dtype=np.uint8)
+    if dtype.kind in "iu":
+        return random.integers(0, 2, shape).astype(dtype)
+    if dtype.kind == "O":
+        return np.array(_WORDS, dtype=np.object_)[random.integers(0, len(_WORDS), shape)]
+    return np.asarray(random.standard_normal(shape, dtype=np.float32)).astype(dtype)
+
+
+def resolve_shape(value: Value, dims: dict[str, int]) -> tuple[int, ...]:
+    """The input's shape with each free dim set: by `dims`, else by a guess, which joins `dims`."""
+    shape = []
+    for axis, dim in enumerate(value.shape):
+        if isinstance(dim, int) and dim >= 0:
+            shape.append(dim)
+            continue
+        name = dim if isinstance(dim, str) and dim else f"{value.name}.{axis}"
+        size = dims.get(f"{value.name}.{axis}")
+        shape.append(dims.setdefault(name, _guess(name, axis, len(value.shape))) if size is None else size)
+    return tuple(shape)
+
+
+def _guess(name: str, axis: int, rank: int) -> int:
+    """A usual size: one item a batch, 64 tokens or frames, images of 224 by 224 with three channels."""
+    if any(word in name.lower() for word in ("past", "cache")):
+        return 0 if rank == 4 and axis == 2 else 16
+    if any(word in name.lower() for word in ("seq", "len", "time", "frame", "token")):
+        return 64
+    if axis == 0 or "batch" in name.lower():
+        return 1
+    if rank == 4:
+        return 3 if axis == 1 else 224
+    return 64
