@@ -1,0 +1,32 @@
+# Shortcuts for developers, in the environment that `python` belongs to (pip install -e '.[dev]').
+PYTHON ?= python
+
+.PHONY: test nightly lint format tree bench bindings docs
+
+test:      ## the tests that CI runs
+	$(PYTHON) -m pytest -n 2
+
+nightly:   ## all tests, the long ones too (the 2.3 GB model among them)
+	$(PYTHON) -m pytest --nightly
+
+lint: tree ## style, types, import directions, generated files
+	$(PYTHON) -m ruff check .
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m pyright
+	PYTHONPATH=.tree $(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+
+format:
+	$(PYTHON) -m ruff check --fix .
+	$(PYTHON) -m ruff format .
+
+tree:      ## links that show the packages in one tree, for tools that cannot see through pip's editable hook
+	rm -rf .tree && mkdir -p .tree/onnxc
+	cp -rs $(CURDIR)/compiler/. .tree/onnxc/
+	for part in dialects passes; do cp -rs $(CURDIR)/$$part .tree/onnxc/; done
+	cp -rs $(CURDIR)/runtime_stub .tree/onnxc/runtime
+
+docs:      ## the docs' claims about the code: code map, commands, links
+	$(PYTHON) -m pytest tests/docs
+
+help:
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:[^#]*## /\t/' | expand -t 12
