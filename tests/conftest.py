@@ -10,8 +10,10 @@ TOP = Path(__file__).parent.parent
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--corpus", type=Path, default=TOP.parent / "shared" / "corpus", metavar="DIR",
-                     help="folder with check_corpus.py and models/; tests that need it skip where it is absent")  # fmt: skip
+    sibling = TOP.parent / "shared" / "corpus"
+    parser.addoption(
+        "--corpus", type=Path, default=sibling, metavar="DIR", help="where check_corpus.py and models/ lie"
+    )
     parser.addoption("--nightly", action="store_true", help="run the tests that take minutes, too")
 
 

@@ -1,0 +1,41 @@
+"""What the command line answers before anything is compiled."""
+
+from __future__ import annotations
+
+import pytest
+
+import onnxc
+
+
+def test_version(onnxc_command) -> None:
+    done = onnxc_command("--version")
+    assert done.stdout.strip() == f"onnxc, version {onnxc.__version__}"
+    assert done.returncode == 0
+
+
+def test_every_command_has_help(onnxc_command) -> None:
+    listed = onnxc_command("--help").stdout
+    for command in ("bench", "cache", "check", "compile", "demo", "inspect", "run"):
+        assert f"  {command} " in listed
+        assert "Usage:" in onnxc_command(command, "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (["compile", "m.onnx", "-o", "m.exe"], "cannot tell what to write from the name 'm.exe'"),
+        (["compile", "m.onnx"], "-o"),
+        (["compile", "m.onnx", "-o", "m.mlir"], "--emit"),
+        (["compile", "m.onnx", "-o", "m.so", "--dim", "batch"], "'batch' is not NAME=INTEGER"),
+        (["compile", "m.onnx", "-o", "m.so", "--dim", "batch=two"], "'batch=two' is not NAME=INTEGER"),
+        (["compile", "m.onnx", "-o", "m.so", "--dim", "batch=-1"], "dim 'batch' is set to -1"),
+        (["compile", "m.onnx", "-o", "m.so", "--threads", "0"], "--threads"),
+        (["compile", "m.onnx", "-o", "m.mlir", "--emit", "affine"], "affine"),
+        (["nonsense"], "nonsense"),
+    ],
+)
+def test_wrong_usage_exits_with_2(onnxc_command, arguments: list[str], told: str) -> None:
+    done = onnxc_command(*arguments)
+    assert done.returncode == 2
+    assert told in done.stderr
+    assert not done.stdout
