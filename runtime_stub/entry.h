@@ -1,0 +1,37 @@
+/* What generated code and the stub agree on: the environment that a variant's run entry is given.
+ *
+ * The offsets are fixed: generated code loads the function pointers by them. */
+#ifndef ONNXC_ENTRY_H
+#define ONNXC_ENTRY_H
+
+#include "onnxc.h"
+
+/* Works on [begin, end) of its parallel extent. */
+typedef void (*onnxc_kernel)(const int64_t *args, int64_t begin, int64_t end);
+
+typedef struct onnxc_env {
+    void (*parallel)(struct onnxc_env *, onnxc_kernel, const int64_t *args, int64_t extent, int64_t grain);
+    void *(*alloc)(struct onnxc_env *, int64_t bytes);      /* 64-byte aligned, NULL: out of memory */
+    int64_t (*mark)(struct onnxc_env *);                    /* the arena's height … */
+    void (*release)(struct onnxc_env *, int64_t mark);      /* … to fall back to */
+    void *(*output)(struct onnxc_env *, int32_t index, const int64_t *dims, int64_t bytes); /* NULL: no room */
+    const void *weights;
+    _Atomic int32_t status; /* kernels set it to an error's number, in any order */
+    int32_t threads;
+} onnxc_env;
+
+/* What a run entry returns besides 0 and the errors' numbers. */
+enum { ONNXC_RUN_NO_MEMORY = -1 };
+
+#if UINTPTR_MAX == UINT64_MAX
+_Static_assert(offsetof(onnxc_env, parallel) == 0, "parallel");
+_Static_assert(offsetof(onnxc_env, alloc) == 8, "alloc");
+_Static_assert(offsetof(onnxc_env, mark) == 16, "mark");
+_Static_assert(offsetof(onnxc_env, release) == 24, "release");
+_Static_assert(offsetof(onnxc_env, output) == 32, "output");
+_Static_assert(offsetof(onnxc_env, weights) == 40, "weights");
+_Static_assert(offsetof(onnxc_env, status) == 48, "status");
+_Static_assert(offsetof(onnxc_env, threads) == 52, "threads");
+#endif
+
+#endif

@@ -1,0 +1,38 @@
+/* The whole run-time part of a compiled model, as one translation unit: the generated descriptor includes this file.
+ *
+ * ONNXC_THREADS=0 leaves all thread code out. All functions are static, so that models can be linked together. */
+#ifndef _GNU_SOURCE
+#define _GNU_SOURCE
+#endif
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "entry.h"
+
+#include "arena.c"
+#include "cpu.c"
+#if ONNXC_THREADS
+#include "limits.c"
+#include "pool.c"
+#endif
+#include "context.c"
+#include "weights.c"
+#include "check.c"
+#include "run.c"
+#include "create.c"
+
+static const onnxc_api api = {
+    .context_create = context_create,
+    .context_destroy = context_destroy,
+    .output_shapes = output_shapes,
+    .run = run,
+    .message = context_message,
+    .variant = context_variant,
+    .pool = context_pool,
+    .threads = context_threads,
+    .call = call,
+    .cpu_features = cpu_features,
+};
