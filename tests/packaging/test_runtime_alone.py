@@ -12,7 +12,7 @@ import onnxc
 
 #: What a device that only runs models does not have.
 ABSENT = ("mlir", "llvmlite", "onnx", "click", "rich", "platformdirs", "ziglang", "onnxruntime")
-#: Seconds that `import onnxc.runtime` may take after numpy; the machine's own slowness is taken out by the best of some.
+#: Seconds that `import onnxc.runtime` may take after numpy, the best of some tries.
 QUICK = 0.030
 
 

@@ -1,0 +1,63 @@
+"""This file is `onnxc-opt FILE.mlir PASS…`: it applies passes by name to a module and prints the result, for tests.
+
+A pass is the function of that name in the module `onnxc.passes.NAME`. Each one's level is checked after it ran.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from onnxc.errors import UNREADABLE, OnnxcError
+from onnxc.faults import explain
+from onnxc.terminal import report_error
+
+
+def apply_passes(text: str, names: Sequence[str], file: str = "<text>") -> str:
+    """The module in `text` after the passes, as text. Raises OnnxcError where text or a name is wrong."""
+    from mlir import ir
+
+    from onnxc.dialects.onnx import new_context
+    from onnxc.passes.contract import Program
+
+    with new_context(), ir.Location.unknown():
+        try:
+            module = ir.Module.parse(text)
+        except ir.MLIRError as error:
+            raise OnnxcError("is not MLIR", file=file, why=str(error), exit_code=UNREADABLE) from error
+        program = Program(module)
+        for name in names:
+            if not name.isidentifier() or find_spec(f"onnxc.passes.{name}") is None:
+                raise OnnxcError(f"no pass is named '{name}'", exit_code=UNREADABLE)
+            getattr(import_module(f"onnxc.passes.{name}"), name)(program)
+        return str(program.module)
+
+
+@click.command()
+@click.argument("file", type=click.File())
+@click.argument("passes", nargs=-1, metavar="[PASS]...")
+def command(file: click.utils.LazyFile, passes: tuple[str, ...]) -> None:
+    """Apply PASSes to the module in FILE (-: standard input) and print the result."""
+    click.echo(apply_passes(file.read(), passes, str(Path(file.name))), nl=False)
+
+
+def main() -> None:
+    """Runs the command and exits with the codes of `onnxc`."""
+    try:
+        sys.exit(command.main(standalone_mode=False) or 0)
+    except click.ClickException as wrong:
+        wrong.show()
+        sys.exit(UNREADABLE)
+    except Exception as error:
+        message, code = explain(error, sys.argv[1:])
+        report_error(message)
+        sys.exit(code)
+
+
+if __name__ == "__main__":
+    main()
