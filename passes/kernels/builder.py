@@ -65,7 +65,7 @@ class Buffer:
         return arith.cmpi(1, v, scalars.constant_like(0, v)) if self.elem == "i1" else v
 
     def store_vector(self, v: ir.Value, offset: im.Index, mask: ir.Value | None = None) -> None:
-        if not ir.VectorType.isinstance(v.type):
+        if not isinstance(v.type, ir.VectorType):
             self.store_flat(v, offset)
             return
         if self.elem == "i1":

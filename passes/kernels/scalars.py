@@ -43,17 +43,17 @@ def vector_of(type_: ir.Type, width: int) -> ir.Type:
 
 
 def scalar_type(v: ir.Value) -> ir.Type:
-    return ir.VectorType(v.type).element_type if ir.VectorType.isinstance(v.type) else v.type
+    return ir.VectorType(v.type).element_type if isinstance(v.type, ir.VectorType) else v.type
 
 
 def like(v: ir.Value, scalar: ir.Type) -> ir.Type:
     """`scalar`, as a vector of v's width if v is a vector."""
-    return ir.VectorType.get(ir.VectorType(v.type).shape, scalar) if ir.VectorType.isinstance(v.type) else scalar
+    return ir.VectorType.get(ir.VectorType(v.type).shape, scalar) if isinstance(v.type, ir.VectorType) else scalar
 
 
 def constant(number: float | int | bool, type_: ir.Type) -> ir.Value:
     """A constant of a scalar type, or the splat of it for a vector type."""
-    if ir.VectorType.isinstance(type_):
+    if isinstance(type_, ir.VectorType):
         scalar = ir.VectorType(type_).element_type
         return arith.constant(type_, ir.DenseElementsAttr.get_splat(type_, _attribute(number, scalar)))
     return arith.constant(type_, _attribute(number, type_))
@@ -75,7 +75,7 @@ def constant_like(number, v: ir.Value) -> ir.Value:
 
 def splat(v: ir.Value, width: int) -> ir.Value:
     """A scalar repeated in `width` lanes; unchanged for width 1 or a vector."""
-    if width == 1 or ir.VectorType.isinstance(v.type):
+    if width == 1 or isinstance(v.type, ir.VectorType):
         return v
     return vector.broadcast(vector_of(v.type, width), v)
 
