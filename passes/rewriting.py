@@ -12,12 +12,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from mlir import ir
+from onnx import helper
 
 from onnxc.dialects.dims import Dim
-from onnxc.dialects.onnx import OnnxOp, build, is_onnx
+from onnxc.dialects.onnx import OnnxOp, absent, build, is_onnx
 from onnxc.dialects.types import Tensor
-from onnxc.dialects.weights import build_constant, constant_array
+from onnxc.dialects.weights import build_constant, constant_array, dtype_of
 from onnxc.passes.effects import may_erase
+from onnxc.passes.recorded_values import ATTRIBUTE, values_attribute
 
 if TYPE_CHECKING:
     from onnxc.passes.contract import Program
@@ -105,9 +107,6 @@ class Rewriter:
         assert self._at is not None
         op = build(name, operands, types, dict(attrs), loc=self._at.location, ip=ir.InsertionPoint(self._at))
         self.note(op)
-        for value in op.operands:  # build makes an onnx.None for an absent operand
-            if value not in self._defs and value.type == ir.NoneType.get():
-                self._defs[value] = value.owner
         return op
 
     def one(
@@ -122,6 +121,49 @@ class Rewriter:
         value = build_constant(np.asarray(array, order="C"), self.weights, loc=self._at.location, ip=ip)
         self._defs[value] = value.owner
         return value
+
+    def attributes(self, op: OnnxOp) -> dict[str, ir.Attribute]:
+        """All attributes of the op, to build another like it."""
+        return {name: op.op.attributes[name] for name in op.op.attributes}
+
+    def absent(self) -> ir.Value:
+        """A value for an operand that is not there, or whose elements are recorded on the op."""
+        value = absent(self._at.location, ir.InsertionPoint(self._at))
+        self._defs[value] = value.owner
+        return value
+
+    def reshape(self, x: ir.Value, shape: Sequence[Dim]) -> ir.Value:
+        """The normal form of every op that only changes the shape: the dims are recorded, and exact (0 means 0)."""
+        result = Tensor.of(x.type).of_shape(tuple(shape))
+        attrs = {"allowzero": 1, ATTRIBUTE: values_attribute({1: list(shape)}, result.type().context)}
+        return self.one("Reshape", [x, self.absent()], result, attrs)
+
+    def transpose(self, x: ir.Value, perm: Sequence[int]) -> ir.Value:
+        tensor = Tensor.of(x.type)
+        return self.one("Transpose", [x], tensor.of_shape([tensor.dims[p] for p in perm]), {"perm": list(perm)})
+
+    def cast(self, x: ir.Value, elem: str) -> ir.Value:
+        to = helper.np_dtype_to_tensor_dtype(dtype_of(elem))
+        return self.one("Cast", [x], Tensor.of(x.type).of_elem(elem), {"to": int(to)})
+
+    def expand(self, x: ir.Value, shape: Sequence[Dim]) -> ir.Value:
+        result = Tensor.of(x.type).of_shape(tuple(shape))
+        return self.one(
+            "Expand", [x, self.absent()], result, {ATTRIBUTE: values_attribute({1: list(shape)}, x.context)}
+        )
+
+    def slice(self, x: ir.Value, bounds: Mapping[int, tuple[Dim, Dim]]) -> ir.Value:
+        """Along each axis given, (start, size); bounds must lie inside the tensor."""
+        tensor = Tensor.of(x.type)
+        bounds = {axis: b for axis, b in bounds.items() if b != (0, tensor.dims[axis])}
+        if not bounds:
+            return x
+        shape = [bounds[axis][1] if axis in bounds else dim for axis, dim in enumerate(tensor.dims)]
+        starts, sizes = [b[0] for b in bounds.values()], [b[1] for b in bounds.values()]
+        ends = [start + size for start, size in zip(starts, sizes, strict=True)]
+        values = {1: starts, 2: ends, 3: list(bounds), 4: [1] * len(bounds)}
+        attrs = {ATTRIBUTE: values_attribute(values, x.context)}
+        return self.one("Slice", [x, *[self.absent()] * len(values)], tensor.of_shape(shape), attrs)
 
     # -- the driver's own
 
@@ -186,4 +228,7 @@ def rewrite(program: Program, rules: Mapping[str, Sequence[Rule]]) -> int:
     rewriter = Rewriter(program)
     order = [op for function in functions(program.module) for op in operations(function.regions[0].blocks[0])]
     with program.module.context:
-        return rewriter.run(rules, order)
+        changes = rewriter.run(rules, order)
+    for function in functions(program.module):
+        match_results(function)
+    return changes

@@ -1,0 +1,166 @@
+"""Simplification of ops that select, repeat or join elements: Slice, Pad, Concat, Split, Gather, Expand, Tile, Resize."""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from onnxc.dialects import dims
+from onnxc.dialects.onnx import OnnxOp
+from onnxc.dialects.types import Tensor
+from onnxc.passes.rewriting import Rewriter
+from onnxc.passes.simplifications.registry import simplifies
+
+BROADCASTING = (
+    "Add Sub Mul Div Pow Equal Less Greater LessOrEqual GreaterOrEqual And Or Xor Where Min Max Sum Mean Mod PRelu "
+    "BitwiseAnd BitwiseOr BitwiseXor"
+)
+
+
+@simplifies("Expand", "Tile", "Pad", "Slice", "Concat")
+def to_same_shape(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    """What keeps the shape keeps the elements, except for a Slice that runs backwards, and a Pad that also crops."""
+    x = op.operands[0]
+    shape = Tensor.of(x.type).shape
+    if shape is None or shape != Tensor.of(op.results[0].type).shape or (op.name == "Concat" and len(op.operands) > 1):
+        return None
+    if op.name == "Slice" and len(op.op.operands) > 4 and not _all_are(op.values(4), 1):
+        return None
+    if op.name == "Pad" and not _all_are(op.values(1), 0):
+        return None
+    return x
+
+
+def _all_are(values: list[dims.Dim] | None, wanted: int) -> bool:
+    return values is not None and all(value == wanted for value in values)
+
+
+@simplifies("Resize")
+def resize(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    """To the same size by sizes, or by scales of exactly 1."""
+    if op.attr("coordinate_transformation_mode", "half_pixel") == "tf_crop_and_resize":
+        return None
+    if Tensor.of(op.operands[0].type).shape != Tensor.of(op.results[0].type).shape:
+        return None
+    scales = op.operands[2] if len(op.operands) > 2 else None
+    if scales is not None and Tensor.of(scales.type).numel != 0:
+        array = rw.array(scales, limit=16)
+        if array is None or (array != 1).any():
+            return None
+    return op.operands[0]
+
+
+@simplifies(*BROADCASTING.split())
+def expand_is_implied(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    """An Expand before an op that broadcasts to the same shape anyway."""
+    result = Tensor.of(op.results[0].type)
+    for index, operand in enumerate(op.operands):
+        inner = rw.producer(operand, "Expand")
+        if inner is None:
+            continue
+        operands = list(op.operands)
+        operands[index] = inner.operands[0]
+        if broadcast([Tensor.of(value.type).shape for value in operands]) == result.shape:
+            return rw.build(op.name, operands, [op.results[0].type], rw.attributes(op)).results[0]
+    return None
+
+
+def broadcast(shapes: list[tuple[dims.Dim, ...] | None]) -> tuple[dims.Dim, ...] | None:
+    """The shape that numpy's rule gives, or None where a rank is unknown."""
+    if any(shape is None for shape in shapes):
+        return None
+    rank = max(len(shape) for shape in shapes)
+    result: list[dims.Dim] = [1] * rank
+    for shape in shapes:
+        for axis, dim in enumerate(shape, rank - len(shape)):
+            result[axis] = dims.broadcast(result[axis], dim)
+    return tuple(result)
+
+
+@simplifies("Concat")
+def concat(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    """Without empty parts, and without a Concat of the same axis that nothing else uses."""
+    result = Tensor.of(op.results[0].type)
+    if result.shape is None:
+        return None
+    axis = op.attr("axis") % len(result.shape)
+    parts: list[ir.Value] = []
+    for part in op.operands:
+        inner = rw.producer(part, "Concat")
+        tensor = Tensor.of(part.type)
+        if tensor.shape is None:
+            return None
+        if tensor.shape[axis] == 0:
+            continue
+        same = inner is not None and inner.attr("axis") % len(tensor.shape) == axis and rw.single_use(part)
+        parts += inner.operands if same else [part]
+    if parts == op.operands or not parts:
+        return None
+    return rw.one("Concat", parts, op.results[0].type, {"axis": axis}) if len(parts) > 1 else parts[0]
+
+
+@simplifies("Split")
+def split(op: OnnxOp, rw: Rewriter) -> list[ir.Value] | None:
+    """One part is all of it; a Split of which one result is used is a Slice."""
+    x = op.operands[0]
+    if len(op.results) == 1:
+        return [x]
+    used = [index for index, result in enumerate(op.results) if any(True for _ in result.uses)]
+    tensors = [Tensor.of(result.type) for result in op.results]
+    if len(used) != 1 or any(tensor.shape is None for tensor in tensors):
+        return None
+    axis = op.attr("axis", 0) % len(tensors[0].dims)
+    start = sum((tensor.dims[axis] for tensor in tensors[: used[0]]), 0)
+    part = rw.slice(x, {axis: (start, tensors[used[0]].dims[axis])})
+    return [part] * len(op.results)  # the others have no use
+
+
+@simplifies("Gather")
+def gather(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    """One known index: a Slice and a Reshape, both without a bounds check."""
+    x, tensor = op.operands[0], Tensor.of(op.operands[0].type)
+    index, result = rw.scalar(op.operands[1]), Tensor.of(op.results[0].type)
+    if index is None or tensor.shape is None or result.shape is None or rw.is_constant(x):
+        return None
+    axis = op.attr("axis", 0) % len(tensor.shape)
+    size = tensor.shape[axis]
+    if not isinstance(size, int) or not -size <= index < size:
+        return None
+    return rw.reshape(rw.slice(x, {axis: (index % size, 1)}), result.shape)
+
+
+@simplifies("Slice")
+def slice_of_slice(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    """Two Slices of known bounds and step 1, the first for this one alone, are one."""
+    inner = rw.producer(op.operands[0], "Slice")
+    if inner is None or not rw.single_use(op.operands[0]):
+        return None
+    outer_bounds, inner_bounds = window(op), window(inner)
+    if outer_bounds is None or inner_bounds is None:
+        return None
+    bounds = dict(inner_bounds)
+    for axis, (start, size) in outer_bounds.items():
+        bounds[axis] = (bounds.get(axis, (0, 0))[0] + start, size)
+    return rw.slice(inner.operands[0], bounds)
+
+
+def window(op: OnnxOp) -> dict[int, tuple[int, int]] | None:
+    """axis → (start, size) of a Slice of step 1 whose bounds and dims are numbers; None for any other."""
+    shape = Tensor.of(op.operands[0].type).shape
+    if shape is None:
+        return None
+    starts, ends = op.values(1), op.values(2)
+    axes = op.values(3) if len(op.op.operands) > 3 else None
+    if starts is None or ends is None or (len(op.op.operands) > 4 and not _all_are(op.values(4), 1)):
+        return None
+    if axes is None:
+        if len(op.operands) > 3 and op.operands[3] is not None:
+            return None
+        axes = list(range(len(starts)))
+    bounds: dict[int, tuple[int, int]] = {}
+    for start, end, axis in zip(starts, ends, axes, strict=True):
+        size = shape[axis]
+        if not (isinstance(start, int) and isinstance(end, int) and isinstance(size, int)):
+            return None
+        first, last, _ = slice(start, end).indices(size)
+        bounds[axis % len(shape)] = (first, max(last - first, 0))
+    return bounds

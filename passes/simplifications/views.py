@@ -1,0 +1,98 @@
+"""Simplification of ops that only rename elements: Reshape and its kin, Transpose, Identity, Dropout, casts."""
+
+from __future__ import annotations
+
+import numpy as np
+from mlir import ir
+
+from onnxc.dialects.onnx import OnnxOp
+from onnxc.dialects.types import Tensor
+from onnxc.passes.rewriting import Rewriter
+from onnxc.passes.simplifications.registry import simplifies
+
+# Element types whose every value the listed types hold exactly.
+_WIDER = {
+    "i1": "i8 i16 i32 i64 ui8 ui16 ui32 ui64 f16 bf16 f32 f64",
+    "i8": "i16 i32 i64 f16 bf16 f32 f64",
+    "ui8": "i16 i32 i64 ui16 ui32 ui64 f16 bf16 f32 f64",
+    "i16": "i32 i64 f32 f64",
+    "ui16": "i32 i64 ui32 ui64 f32 f64",
+    "i32": "i64 f64",
+    "ui32": "i64 ui64 f64",
+    "f16": "f32 f64",
+    "bf16": "f32 f64",
+    "f32": "f64",
+}
+EXACT = {(narrow, wide) for narrow, wides in _WIDER.items() for wide in wides.split()}
+
+
+@simplifies("Identity")
+def identity(op: OnnxOp, rw: Rewriter) -> ir.Value:
+    return op.operands[0]
+
+
+@simplifies("Dropout")
+def dropout(op: OnnxOp, rw: Rewriter) -> list[ir.Value] | None:
+    """Without training it is the identity, and its mask all true."""
+    training = op.operands[2] if len(op.operands) > 2 else None
+    if training is not None and rw.scalar(training) is not False:
+        return None
+    if len(op.results) == 1:
+        return [op.operands[0]]
+    mask = Tensor.of(op.results[1].type)
+    return [op.operands[0], rw.expand(rw.constant(np.array(True)), mask.dims)]
+
+
+@simplifies("CastLike")
+def cast_like(op: OnnxOp, rw: Rewriter) -> ir.Value:
+    return rw.cast(op.operands[0], Tensor.of(op.results[0].type).elem)
+
+
+@simplifies("Cast")
+def cast(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    x, to = op.operands[0], Tensor.of(op.results[0].type).elem
+    elem = Tensor.of(x.type).elem
+    if elem == to:
+        return x
+    inner = rw.producer(x, "Cast")
+    if inner is not None and (Tensor.of(inner.operands[0].type).elem, elem) in EXACT:
+        return rw.cast(inner.operands[0], to)
+    return None
+
+
+@simplifies("Reshape", "Flatten", "Squeeze", "Unsqueeze")
+def reshape(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    """One Reshape from the first of a chain, with the result's own dims for a shape."""
+    x, result = op.operands[0], Tensor.of(op.results[0].type)
+    source = rw.producer(x, "Reshape", "Flatten", "Squeeze", "Unsqueeze")
+    root = x if source is None else source.operands[0]
+    if result.shape is None:
+        return None
+    if Tensor.of(root.type).shape == result.shape:
+        return root
+    normal = op.name == "Reshape" and op.attr("allowzero", 0) == 1 and op.values(1) == list(result.shape)
+    return None if normal and source is None else rw.reshape(root, result.shape)
+
+
+@simplifies("Transpose")
+def transpose(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    x = op.operands[0]
+    tensor = Tensor.of(x.type)
+    if tensor.shape is None:
+        return None
+    perm = permutation(op, len(tensor.shape))
+    moved = [axis for axis in perm if tensor.shape[axis] != 1]
+    if perm == sorted(perm):
+        return x
+    if moved == sorted(moved):  # only dims of size 1 move: no element does
+        return rw.reshape(x, [tensor.shape[axis] for axis in perm])
+    inner = rw.producer(x, "Transpose")
+    if inner is not None:
+        first = permutation(inner, len(perm))
+        return rw.transpose(inner.operands[0], [first[axis] for axis in perm])
+    return None
+
+
+def permutation(op: OnnxOp, rank: int) -> list[int]:
+    """The `perm` of a Transpose, or its default."""
+    return list(op.attr("perm") or range(rank - 1, -1, -1))
