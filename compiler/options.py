@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxc.dialects.errors import UNREADABLE, OnnxcError
+from onnxc.manifest import identifier
 
 #: The levels a compilation goes through, in order; `--emit` stops at one of them.
 LEVELS = ("graph", "tensor", "kernels", "loops", "llvm")
@@ -87,10 +88,7 @@ class Options:
 
     def symbol(self, output: Path) -> str:
         """The prefix of the artefact's C symbols: `name`, or made from the output's file name."""
-        if self.name is not None:
-            return self.name
-        stem = re.sub(r"[^A-Za-z0-9_]", "_", output.name.split(".")[0] or "model")
-        return stem if _SYMBOL.match(stem) else f"_{stem}"
+        return self.name or identifier(output.name.split(".")[0] or "model")
 
 
 def _wrong(message: str, *, why: str | None = None, hint: str | None = None) -> OnnxcError:

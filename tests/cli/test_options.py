@@ -44,7 +44,7 @@ def test_wrong_options_are_named(wrong: dict[str, object], told: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("output", "symbol"), [("m.so", "m"), ("a/b-c.d.so", "b_c"), ("3d.so", "_3d"), ("é.o", "_"), (".so", "model")]
+    ("output", "symbol"), [("m.so", "m"), ("a/b-c.d.so", "b_c"), ("3d.so", "m3d"), ("é.o", "m_"), (".so", "model")]
 )
 def test_symbols_are_made_from_the_output(output: str, symbol: str) -> None:
     assert Options().symbol(Path(output)) == symbol
