@@ -25,6 +25,7 @@ int main(void) {
     onnxc_context *context;
     if (onnxc_context_create(digits_model(), NULL, &context) != ONNXC_OK) {
         fprintf(stderr, "%s\n", onnxc_message(context));
+        onnxc_context_destroy(context);
         return 1;
     }
     const int64_t dims[4] = {1, 1, 8, 8}; /* one image of one channel; any number of images would do */
