@@ -79,6 +79,16 @@ class Signature:
     schema: OpSchema
 
     @cached_property
+    def required_attributes(self) -> tuple[str, ...]:
+        """The attributes that every node must have."""
+        return tuple(a.name for a in self.attributes.values() if a.required)
+
+    @cached_property
+    def required_inputs(self) -> tuple[int, ...]:
+        """The operands that must not be absent."""
+        return tuple(i for i, f in enumerate(self.inputs) if not f.optional and not f.variadic)
+
+    @cached_property
     def places(self) -> dict[str, tuple[str, int | str]]:
         """Formal name, exact or lower case -> (kind, index or name); kind: operand, operands, attr, result, results."""
         places: dict[str, tuple[str, int | str]] = {}

@@ -169,11 +169,30 @@ def constant_array(op: ir.Operation, weights: WeightStore) -> np.ndarray | None:
     attributes = op.attributes
     if "weight" in attributes:
         return weights.get(attributes["weight"].value)
-    dense = attributes["value"]
+    return dense_array(attributes["value"])
+
+
+def dense_array(dense: ir.DenseElementsAttr) -> np.ndarray:
+    """The value of an inline constant."""
     shaped = ir.ShapedType(dense.type)
-    dtype = _DTYPES[str(shaped.element_type)]
-    shape = tuple(shaped.shape)
-    return np.array([dense[0]] * int(np.prod(shape)) if dense.is_splat else list(dense), dtype).reshape(shape)
+    dtype, shape = np.dtype(_DTYPES[str(shaped.element_type)]), tuple(shaped.shape)
+    if dense.is_splat:
+        return np.full(shape, dense.get_splat_value().value, dtype)
+    return np.array(list(dense), dtype).reshape(shape)
+
+
+def tensor_attribute(array: np.ndarray, weights: WeightStore, hint: str, context: ir.Context) -> ir.Attribute:
+    """A tensor attribute of an operator other than Constant: inline like a constant, or a weight's key."""
+    element = _ELEMENTS[array.dtype]
+    if array.size > INLINE_LIMIT or element not in _INLINE:
+        return ir.StringAttr.get(weights.add(array, hint), context)
+    with ir.Location.unknown(context):
+        return _dense(array, element, ir.RankedTensorType.get(array.shape, ir.Type.parse(element)))
+
+
+def attribute_array(attribute: ir.Attribute, weights: WeightStore) -> np.ndarray:
+    """The value of a tensor attribute."""
+    return weights.get(attribute.value) if isinstance(attribute, ir.StringAttr) else dense_array(attribute)
 
 
 def build_constant(

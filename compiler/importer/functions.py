@@ -1,0 +1,64 @@
+"""This file unfolds operators that ONNX defines by other operators, where the compiler has no lowering of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from onnx import GraphProto, ModelProto, inliner
+
+from onnxc.dialects.signatures import short_name
+from onnxc.importer.inference import inferred
+from onnxc.importer.upgrade import schema_at
+
+_ROUNDS = 8  # bodies hold further functions, and their types are known only after another inference
+
+
+def unfold_schema_functions(model: ModelProto, has_lowering: Callable[[str], bool]) -> ModelProto:
+    """`model` with the bodies of such operators in their place; those whose body depends on unknown types stay."""
+    wanted = _wanted(model, has_lowering)
+    if not wanted:
+        return model
+    if model.functions:
+        model = inliner.inline_local_functions(model)
+    left = -1
+    for _ in range(_ROUNDS):
+        wanted = _wanted(model, has_lowering)
+        count = _count(model.graph, wanted)
+        if not count or count == left:
+            break
+        left = count
+        model = inliner.inline_selected_functions(
+            inferred(model), sorted(wanted), exclude=False, inline_schema_functions=True
+        )
+    return model
+
+
+def _wanted(model: ModelProto, has_lowering: Callable[[str], bool]) -> set[tuple[str, str]]:
+    opsets = {"" if i.domain == "ai.onnx" else i.domain: i.version for i in model.opset_import}
+    used: set[tuple[str, str]] = set()
+    _used(model.graph, used)
+    for function in model.functions:
+        used.update((node.domain, node.op_type) for node in function.node)
+    wanted = set()
+    for domain, op_type in used:
+        plain = "" if domain == "ai.onnx" else domain
+        name = short_name(plain, op_type)
+        if name is None or has_lowering(name) or plain not in opsets:
+            continue
+        schema = schema_at(plain, op_type, opsets[plain])
+        if schema is not None and (schema.has_function or schema.has_context_dependent_function):
+            wanted.add((domain, op_type))
+    return wanted
+
+
+def _used(graph: GraphProto, used: set[tuple[str, str]]) -> None:
+    for node in graph.node:
+        used.add((node.domain, node.op_type))
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _used(attribute.g, used)
+
+
+def _count(graph: GraphProto, wanted: set[tuple[str, str]]) -> int:
+    inner = sum(_count(a.g, wanted) for node in graph.node for a in node.attribute if a.HasField("g"))
+    return inner + sum((node.domain, node.op_type) in wanted for node in graph.node)
