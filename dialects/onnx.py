@@ -61,7 +61,7 @@ class OnnxOp:
     """A view of one `onnx` operation. Formal names of the schema are attributes, in their own or in lower case:
     `op.x` is an operand (None where absent), `op.axis` an attribute's Python value, `op.y` a result."""
 
-    __slots__ = ("op", "name", "_signature", "_operands")
+    __slots__ = ("_operands", "_signature", "name", "op")
 
     def __init__(self, op: ir.Operation | ir.OpView) -> None:
         self.op: ir.Operation = op.operation

@@ -12,6 +12,14 @@ from mlir import ir
 from onnxc.dialects import dims
 from onnxc.dialects.dims import Dim
 
+#: MLIR's spelling of each of ONNX's element types (TensorProto.DataType).
+ONNX_ELEMENTS = {
+    1: "f32", 2: "ui8", 3: "i8", 4: "ui16", 5: "i16", 6: "i32", 7: "i64", 8: "!onnx.string", 9: "i1", 10: "f16",
+    11: "f64", 12: "ui32", 13: "ui64", 14: "complex<f32>", 15: "complex<f64>", 16: "bf16", 17: "f8E4M3FN",
+    18: "f8E4M3FNUZ", 19: "f8E5M2", 20: "f8E5M2FNUZ", 21: "ui4", 22: "i4", 23: "f4E2M1FN", 24: "f8E8M0FNU",
+    25: "ui2", 26: "i2",
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Tensor:

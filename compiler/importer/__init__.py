@@ -44,9 +44,7 @@ def import_model(
     except OnnxcError as error:
         raise error.at(file=source.file) from error.__cause__
     except (UnicodeDecodeError, DecodeError, EncodeError) as error:
-        raise OnnxcError(
-            "this is not an ONNX model", file=source.file, why=str(error), exit_code=UNREADABLE
-        ) from error
+        raise OnnxcError("this is not an ONNX model", file=source.file, why=str(error), exit_code=UNREADABLE) from error
 
 
 def _program(source: Source, options: Any, has_lowering: Callable[[str], bool] | None) -> Program:

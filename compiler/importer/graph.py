@@ -83,7 +83,9 @@ class Builder(Surroundings):
 
     # -- graphs
 
-    def add_graph(self, graph: GraphProto, opsets: Mapping[str, int], arguments: Mapping[str, ir.Value]) -> list[ir.Value]:
+    def add_graph(
+        self, graph: GraphProto, opsets: Mapping[str, int], arguments: Mapping[str, ir.Value]
+    ) -> list[ir.Value]:
         """Build a whole model's graph at the current insertion point; the values of its outputs."""
         self._opsets = opsets
         self._scope = Scope()

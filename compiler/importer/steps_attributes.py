@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from onnxc.dialects.signatures import OPSET
-from onnxc.importer.nodes import Name, Node
+from onnxc.importer.nodes import Node
 from onnxc.importer.upgrade import STEPS, Surroundings, made, upgrades
 
 _NUMBER_OF_TYPE = {
@@ -21,7 +21,9 @@ def _ints_become_input(node: Node, around: Surroundings, attribute: str, index: 
 
 
 @upgrades("Squeeze", since=11)
-@upgrades(*(f"Reduce{r}" for r in "L1 L2 LogSum LogSumExp Max Mean Min Prod SumSquare".split()), since=13)
+@upgrades(
+    *(f"Reduce{r}" for r in ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "SumSquare"]), since=13
+)
 @upgrades("ReduceSum", since=11)
 def axes_become_input(node: Node, around: Surroundings) -> None:
     """Opset 13 and 18: `axes` is input 1. An empty list meant all axes, as it still does."""
@@ -234,10 +236,28 @@ def _drop_consumed_inputs(node: Node, around: Surroundings) -> None:
     node.attrs.pop("consumed_inputs", None)
 
 
-for _op in (
-    "Abs Ceil Elu Exp Floor HardSigmoid InstanceNormalization LeakyRelu Log Max Mean Min Neg PRelu Reciprocal Relu "
-    "Sigmoid Sqrt Sum Tanh"
-).split():
+for _op in [
+    "Abs",
+    "Ceil",
+    "Elu",
+    "Exp",
+    "Floor",
+    "HardSigmoid",
+    "InstanceNormalization",
+    "LeakyRelu",
+    "Log",
+    "Max",
+    "Mean",
+    "Min",
+    "Neg",
+    "PRelu",
+    "Reciprocal",
+    "Relu",
+    "Sigmoid",
+    "Sqrt",
+    "Sum",
+    "Tanh",
+]:
     STEPS["", _op, 1] = _drop_consumed_inputs
 
 

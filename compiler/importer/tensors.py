@@ -18,7 +18,13 @@ from onnxc.dialects.types import ONNX_ELEMENTS
 from onnxc.dialects.weights import dtype_of
 from onnxc.importer.wire import read_marker
 
-_BITS = {TensorProto.UINT4: 4, TensorProto.INT4: 4, TensorProto.FLOAT4E2M1: 4, TensorProto.UINT2: 2, TensorProto.INT2: 2}
+_BITS = {
+    TensorProto.UINT4: 4,
+    TensorProto.INT4: 4,
+    TensorProto.FLOAT4E2M1: 4,
+    TensorProto.UINT2: 2,
+    TensorProto.INT2: 2,
+}
 _MAX_ELEMENTS = 1 << 48
 
 
@@ -82,8 +88,8 @@ class TensorReader:
             raise _malformed(tensor, "strings cannot be raw data")
         if len(data) != (count * bits + 7) // 8:
             raise _malformed(
-                tensor, f"it holds {len(data)} bytes of data, where its shape {list(shape)} asks for "
-                f"{(count * bits + 7) // 8}"
+                tensor,
+                f"it holds {len(data)} bytes of data, where its shape {list(shape)} asks for {(count * bits + 7) // 8}",
             )
         if bits < 8:
             return _unpack(data, bits, dtype, count).reshape(shape)
