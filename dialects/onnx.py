@@ -1,6 +1,6 @@
 """This file is the `onnx` dialect: the context, the cheap view `OnnxOp` of an operation, and `build`.
 
-Operations are MLIR's unregistered ones; what they must look like stands in `signatures.py`, and `verifier.py` checks it.
+Operations are MLIR's unregistered ones; what they must look like stands in `signatures.py`; `verifier.py` checks it.
 Tensors never sit in attributes here: they are `onnx.Constant`s (see `weights.py`), and graphs are regions.
 """
 
@@ -109,7 +109,7 @@ class OnnxOp:
 
     def operand(self, formal: str) -> ir.Value | None:
         """The operand of that formal name; None where it is absent."""
-        kind, index = self._place(formal, ("operand",))
+        index = self._place(formal, ("operand",))[1]
         operands = self.operands
         return operands[index] if index < len(operands) else None
 
@@ -131,8 +131,8 @@ class OnnxOp:
         by shape inference or stand in an inline constant; else None."""
         from onnxc.dialects import dims  # dims has no need of this file, but its tests import it alone
 
-        recorded = self.op.attributes["operand_values"] if "operand_values" in self.op.attributes else {}
-        if str(index) in recorded:
+        recorded = self.op.attributes.get("operand_values")
+        if recorded is not None and str(index) in recorded:
             entry = recorded[str(index)]
             return [e.value if isinstance(e, ir.IntegerAttr) else dims.parse(e.value) for e in entry]
         operand = self.operands[index] if index < len(self.operands) else None

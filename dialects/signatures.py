@@ -137,7 +137,7 @@ def _domain_of(prefix: str) -> str | None:
 
 
 def _schema(domain: str, op_type: str) -> OpSchema | None:
-    """The newest schema. A deprecated operator keeps its last valid one, but not in ai.onnx: those are upgraded away."""
+    """The newest schema. A deprecated operator keeps its last valid one; not in ai.onnx, whose are upgraded away."""
     if domain == microsoft.DOMAIN:
         return _microsoft().get(op_type)
     if not defs.has(op_type, domain):

@@ -47,7 +47,7 @@ _ELEMENTS: dict[np.dtype, str] = {
     }.items()
 }
 _DTYPES = {element: dtype for dtype, element in _ELEMENTS.items()}
-_INLINE = {"i1", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64", "f32", "f64"}
+INLINE_ELEMENTS = {"i1", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64", "f32", "f64"}
 
 
 def element_of(dtype: np.dtype) -> str:
@@ -184,7 +184,7 @@ def dense_array(dense: ir.DenseElementsAttr) -> np.ndarray:
 def tensor_attribute(array: np.ndarray, weights: WeightStore, hint: str, context: ir.Context) -> ir.Attribute:
     """A tensor attribute of an operator other than Constant: inline like a constant, or a weight's key."""
     element = _ELEMENTS[array.dtype]
-    if array.size > INLINE_LIMIT or element not in _INLINE:
+    if array.size > INLINE_LIMIT or element not in INLINE_ELEMENTS:
         return ir.StringAttr.get(weights.add(array, hint), context)
     with ir.Location.unknown(context):
         return _dense(array, element, ir.RankedTensorType.get(array.shape, ir.Type.parse(element)))
@@ -204,7 +204,7 @@ def build_constant(
     element = _ELEMENTS[array.dtype]
     with context:
         tensor = ir.RankedTensorType.get(array.shape, ir.Type.parse(element), loc=loc)
-        if array.size <= INLINE_LIMIT and element in _INLINE:
+        if array.size <= INLINE_LIMIT and element in INLINE_ELEMENTS:
             attributes = {"value": _dense(array, element, tensor)}
         else:
             hint = loc.name_str if loc.is_a_name() else "constant"

@@ -1,4 +1,4 @@
-"""This file is the contract of a pass: what it is given (`Program`) and which levels it takes and gives (`@transforms`)."""
+"""This file is the contract of a pass: what it is given (`Program`), what levels it takes and gives (`@transforms`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""This package turns an ONNX model into a `Program` at graph level: one opset, constants beside the IR, symbols for dims.
+"""This package turns an ONNX model into a `Program` at graph level: one opset, constants beside IR, symbols for dims.
 
 Nothing in a model file is executed, and no file outside the model's folder is opened.
 """
@@ -69,7 +69,7 @@ def _program(source: Source, options: Any, has_lowering: Callable[[str], bool] |
             symbols = {symbol: ir.StringAttr.get(name) for symbol, name in names.originals.items()}
             main.attributes["dim_names"] = ir.DictAttr.get(symbols)
         block = main.add_entry_block([ir.Location.name(i.name) for i in inputs])
-        arguments = dict(zip((i.name for i in inputs), block.arguments))
+        arguments = dict(zip((i.name for i in inputs), block.arguments, strict=True))
         with ir.InsertionPoint(block):
             results = builder.add_graph(graph, opsets, arguments)
             func.ReturnOp(results)

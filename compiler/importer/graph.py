@@ -203,12 +203,12 @@ class Builder(Surroundings):
             "onnx." + known.name, results=[self._unknown] * max(len(node.outputs), known.results[0]),
             operands=operands, attributes=attributes or None, regions=len(graphs), loc=loc,
         )  # fmt: skip
-        for region, graph in zip(op.regions, graphs):
+        for region, graph in zip(op.regions, graphs, strict=True):
             self._region(region, graph, node, loc)
         if len(node.outputs) == 1:
             self._define(node.outputs[0], op.result, node.op_type)
         else:
-            for output, result in zip(node.outputs, op.results):
+            for output, result in zip(node.outputs, op.results, strict=False):
                 if output:
                     self._define(output, result, node.op_type)
 
@@ -247,7 +247,7 @@ class Builder(Surroundings):
         self._scope, self._prefix = Scope(outer), f"{node.name}/"
         self._enter(node.op_type)
         try:
-            self._scope.meanings.update(zip((i.name for i in graph.input), block.arguments))
+            self._scope.meanings.update(zip((i.name for i in graph.input), block.arguments, strict=True))
             with ir.InsertionPoint(block):
                 values = self._body(graph)
                 ir.Operation.create("onnx.Yield", operands=values, loc=loc)
@@ -271,7 +271,9 @@ class Builder(Surroundings):
         scope = Scope()
         scope.meanings.update((formal, ABSENT) for formal in function.input)
         scope.meanings.update(
-            (formal, self._scope.find(actual)) for formal, actual in zip(function.input, proto.input) if actual
+            (formal, self._scope.find(actual))
+            for formal, actual in zip(function.input, proto.input, strict=False)
+            if actual
         )
         opsets = opset_versions(function.opset_import)
         self._scope, self._prefix, self._opsets, self._given = scope, f"{name}/", opsets, given
@@ -281,7 +283,7 @@ class Builder(Surroundings):
         finally:
             self._scope, self._prefix, self._opsets, self._given = saved
             self._depth -= 1
-        for formal, actual in zip(function.output, proto.output):
+        for formal, actual in zip(function.output, proto.output, strict=False):
             meaning = scope.find(formal)
             if meaning is None:
                 raise OnnxcError(f"output '{formal}' of function {function.name} is not defined", exit_code=UNREADABLE)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Union
+from typing import Any
 
 from onnx import AttributeProto, NodeProto
 
 from onnxc.dialects.errors import UNREADABLE, OnnxcError
 from onnxc.importer.tensors import TensorReader
 
-Name = Union[str, tuple]
+Name = str | tuple
 """A value's name: the model's string, or a tuple for the values that the importer makes (they never collide)."""
 
 

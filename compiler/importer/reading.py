@@ -1,4 +1,4 @@
-"""This file opens an ONNX file: from a path, whatever lies there, to a parsed ModelProto and a reader of its tensors."""
+"""This file opens an ONNX file: from a path, whatever lies there, to a ModelProto and a reader of its tensors."""
 
 from __future__ import annotations
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Union
 
 import numpy as np
 from mlir import ir
@@ -26,7 +25,7 @@ class Absent:
 
 
 ABSENT = Absent()
-Meaning = Union[ir.Value, Constant, Absent]
+Meaning = ir.Value | Constant | Absent
 
 
 class Scope:

@@ -1,4 +1,4 @@
-"""This file holds the steps where an operator's meaning changed: broadcasting, softmax, batch norm, resize and others."""
+"""This file holds the steps where an operator's meaning changed: broadcasting, softmax, batch norm, resize, others."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from onnxc.importer.upgrade import STEPS, Surroundings, made, rank_of, upgrades
 @upgrades("Add", "Sub", "Mul", "Div", since=6)
 @upgrades("And", "Or", "Xor", "Equal", "Greater", "Less", "Pow", since=1)
 def broadcast_by_axis(node: Node, around: Surroundings) -> list[Node] | None:
-    """Opset 7: numpy's broadcasting. Before, `broadcast=1` laid B over A from dim `axis` on (default: the last dims)."""
+    """Opset 7: numpy's broadcasting. Before, `broadcast=1` laid B over A from dim `axis` on (default: at the end)."""
     broadcast, axis = node.attrs.pop("broadcast", 0), node.attrs.pop("axis", None)
     if not broadcast or axis is None:
         return None
@@ -70,7 +70,7 @@ def gemm_broadcast(node: Node, around: Surroundings) -> None:
 
 @upgrades("Softmax", "LogSoftmax", "Hardmax", since=11)
 def softmax_of_matrix(node: Node, around: Surroundings) -> list[Node] | None:
-    """Opset 13: along one axis (default -1). Before, over a matrix of which `axis` (default 1) parts rows from columns."""
+    """Opset 13: along one axis (default -1). Before, over a matrix whose rows and columns `axis` (default 1) parts."""
     axis = node.attrs.get("axis", 1)
     rank = around.rank(node.inputs[0])
     if axis == -1 or (rank is not None and axis == rank - 1):
