@@ -25,6 +25,9 @@ tree:      ## links that show the packages in one tree, for tools that cannot se
 	for part in dialects passes; do cp -rs $(CURDIR)/$$part .tree/onnxc/; done
 	cp -rs $(CURDIR)/runtime_stub .tree/onnxc/runtime
 
+bindings:  ## the ctypes structs of the runtime, from its C header
+	$(PYTHON) runtime_stub/make_abi.py
+
 docs:      ## the docs' claims about the code: code map, commands, links
 	$(PYTHON) -m pytest tests/docs
 

@@ -63,16 +63,14 @@ def _typed_entry(manifest: Manifest) -> list[str]:
     macro = symbol.upper()
     inputs = [f"input_{i}" for i in range(len(manifest.inputs))]
     outputs = [f"output_{i}" for i in range(len(manifest.outputs))]
-    parameters = [
-        *(f"const {_c_type(v)} *{name} /* [{_elements(v)}] */" for v, name in zip(manifest.inputs, inputs, strict=True)),
-        *(f"{_c_type(v)} *{name} /* [{_elements(v)}] */" for v, name in zip(manifest.outputs, outputs, strict=True)),
-        "void *workspace",
-    ]
+    parameters = [f"const {_parameter(value, name)}" for value, name in zip(manifest.inputs, inputs, strict=True)]
+    parameters += [_parameter(value, name) for value, name in zip(manifest.outputs, outputs, strict=True)]
+    parameters.append("void *workspace")
     return [
         f"#define {macro}_WORKSPACE_BYTES {_workspace(manifest)}",
         "",
-        "/* One run on this thread, without a context. The workspace is 64-byte aligned; nothing is checked. Returns an",
-        "   onnxc status. */",
+        "/* One run on this thread, without a context: an onnxc status. The workspace is 64-byte aligned; nothing is",
+        "   checked. */",
         f"static inline int32_t {symbol}_run(" + ",\n    ".join(parameters) + ") {",
         f"    const onnxc_model *model = {symbol}_model();",
         f"    const void *const from[] = {{{', '.join([*inputs, 'NULL'])}}};",
@@ -95,8 +93,8 @@ def _workspace(manifest: Manifest) -> int:
     return manifest.ordered_variants[-1].workspace
 
 
-def _c_type(value: Value) -> str:
-    return C_TYPES.get(value.dtype, "uint8_t")
+def _parameter(value: Value, name: str) -> str:
+    return f"{C_TYPES.get(value.dtype, 'uint8_t')} *{name} /* [{_elements(value)}] */"
 
 
 def _elements(value: Value) -> int | None:

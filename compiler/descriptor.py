@@ -89,7 +89,8 @@ def _variants(variants: Sequence[Variant], features: Mapping[str, int]) -> list[
         mask = sum(1 << features[name] for name in set(v.features) if name in features)
         lines += [
             f"extern {hidden} int32_t {v.prepare}(const int64_t *, int64_t *, int64_t *);",
-            f"extern {hidden} int32_t {v.run}(onnxc_env *, const void *const *, const int64_t *, void *const *, void *);",
+            f"extern {hidden} int32_t {v.run}(",
+            "    onnxc_env *, const void *const *, const int64_t *, void *const *, void *);",
             _array("onnxc_guard", f"variant_{i}_guards", guards),
             f"static const onnxc_variant variant_{i} = {{{quote(v.name)}, {quote(v.target)}, UINT64_C({mask:#x}), "
             f"{_c_int(v.workspace)}, variant_{i}_guards, {v.prepare}, {v.run}, {len(guards)}, 0}};",

@@ -24,7 +24,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Guard:
-    """`low <= d <= high and d % multiple == 0`, d being the dim at index `dim` of all inputs' dims, one after another."""
+    """`low <= d <= high and d % multiple == 0`; d is the dim at index `dim` of all inputs' dims, one after another."""
 
     dim: int
     low: int = 0

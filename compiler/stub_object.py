@@ -23,10 +23,11 @@ from onnxc.zig import zig_binary
 # the glibc whose headers are used, the oldest that the architecture has from 2.17 (manylinux2014) on; nothing is linked
 GLIBC = {"riscv64": "2.27"}
 OLDEST_GLIBC = "2.17"
-FLAGS = (
-    "-c -g0 -O2 -std=c11 -fPIC -fvisibility=hidden -fno-stack-protector -fno-unwind-tables"
-    " -fno-asynchronous-unwind-tables -Wall -Wextra -Werror"
-).split()
+FLAGS = [
+    *("-c", "-g0", "-O2", "-std=c11", "-fPIC", "-fvisibility=hidden"),
+    *("-fno-stack-protector", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"),
+    *("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"),
+]
 
 
 def compile_stub(manifest: Manifest, triple: str, threads: bool, *, cache_dir: Path | None = None) -> bytes:
@@ -59,9 +60,7 @@ def _compile(source: str, target: str) -> bytes:
         (folder / "model.c").write_text(source, "utf-8")
         command = [zig_binary(), "cc", "-target", target, *FLAGS, "-iquote", str(STUB), "model.c", "-o", "model.o"]
         caches = {"ZIG_GLOBAL_CACHE_DIR": "zig", "ZIG_LOCAL_CACHE_DIR": "zig"}  # zig would keep every object for ever
-        done = subprocess.run(
-            command, cwd=folder, env=os.environ | caches, capture_output=True, text=True, check=False
-        )
+        done = subprocess.run(command, cwd=folder, env=os.environ | caches, capture_output=True, text=True, check=False)
         if done.returncode:
             raise CompilerBug("compile_stub", f"zig cc failed for {target}:\n{done.stderr.strip()}")
         return (folder / "model.o").read_bytes()

@@ -36,3 +36,10 @@ static const onnxc_api api = {
     .call = call,
     .cpu_features = cpu_features,
 };
+
+/* Tells a loader what this is before it loads it: the ABI's version, readable in the file. */
+__attribute__((section(".note.onnxc"), used, aligned(4))) static const struct {
+    uint32_t name_bytes, bytes, type;
+    char name[8];
+    uint32_t major, minor;
+} note = {6, 8, 1, "onnxc", ONNXC_ABI_MAJOR, ONNXC_ABI_MINOR};
