@@ -76,7 +76,7 @@ class Buffer:
             vector.maskedstore(self.memory, [im.value(offset)], mask, v)
 
 
-class _DimOps:
+class DimArithmetic:
     """What dims.emit builds with: index arithmetic that folds."""
 
     const = staticmethod(lambda i: i)
@@ -95,7 +95,7 @@ class _DimOps:
 
     @staticmethod
     def mod(a: im.Index, b: im.Index) -> im.Index:
-        return im.sub(a, im.mul(_DimOps.floordiv(a, b), b))
+        return im.sub(a, im.mul(DimArithmetic.floordiv(a, b), b))
 
     @staticmethod
     def broadcast(a: im.Index, b: im.Index) -> im.Index:
@@ -161,7 +161,7 @@ class KernelBuilder:
         if isinstance(d, int):
             return d
         if d not in self._dims:
-            self._dims[d] = dims.emit(d, self.symbols.__getitem__, _DimOps)
+            self._dims[d] = dims.emit(d, self.symbols.__getitem__, DimArithmetic)
         return self._dims[d]
 
     def shape(self, v: ir.Value) -> list[im.Index]:

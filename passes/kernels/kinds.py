@@ -14,3 +14,6 @@ KINDS: dict[str, ModuleType] = {"map": map_kernel}
 
 # Full operation name → kind. Ops that are neither roots nor element-wise nor moves have no lowering.
 ROOTS: dict[str, str] = {}
+
+# Roots whose kernels read each element of an operand once, so that element-wise producers may be computed on the way.
+READS_ONCE: set[str] = set()

@@ -1,0 +1,213 @@
+"""`run`: the calls of a model in order. Control flow is in `control_flow.py`; what code is built from in `machine.py`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, func, llvm
+
+from onnxc.dialects import dims
+from onnxc.dialects.onnx import node_name
+from onnxc.dialects.types import Tensor
+from onnxc.passes.contract import Program
+from onnxc.passes.kernels import index_math as im
+from onnxc.passes.kernels import scalars
+from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.main import control_flow, shims
+from onnxc.passes.main.machine import OUT_OF_MEMORY, Machine
+from onnxc.passes.main.prepare import bind_inputs
+
+
+@dataclass
+class Kernel:
+    """What a call needs to know of its kernel."""
+
+    symbols: list[str]
+    extent: dims.Dim
+    grain: int
+    failures: list[tuple[int, str]]
+    op_names: list[str]
+
+
+class RunEmitter:
+    """Emits `@<name>_run`; `pointers` holds where each tensor of main lies."""
+
+    def __init__(self, program: Program, main: ir.Operation, kernels: dict[str, ir.Operation]):
+        self.program, self.main = program, main
+        self.kernels = {name: _kernel(f) for name, f in kernels.items()}
+        self.block = main.regions[0].blocks[0]
+        self.pointers: dict[ir.Value, ir.Value] = {}
+        self.weight_offsets: dict[str, int] = {}
+        self.weights: list[tuple[object, int]] = []
+        self.weights_end = 0
+
+    def emit(self) -> None:
+        ptr, i32 = ir.Type.parse("!llvm.ptr"), ir.IntegerType.get_signless(32)
+        function = func.FuncOp(f"{self.program.name}_run", ([ptr] * 5, [i32]))
+        self.m = m = Machine(function, self.program.notes["errors"])
+        self.env, inputs, in_dims, outputs, self.workspace = m.entry.arguments
+        bind_inputs(m, self.main, in_dims)
+        with m.at():
+            self.weights_pointer = m.load(ptr, self.offset(self.env, shims.WEIGHTS))
+            for i, argument in enumerate(self.block.arguments):
+                self.pointers[argument] = m.load(ptr, inputs, i)
+        self._outputs(outputs)
+        self.emit_block(self.block)
+        self._return()
+        m.finish()
+        self.program.notes["weights"] = self.weights
+
+    def offset(self, base: ir.Value, bytes_: im.Index) -> ir.Value:
+        return self.m.offset(base, bytes_)
+
+    def _outputs(self, outputs: ir.Value) -> None:
+        returned = list(self.block.operations[len(self.block.operations) - 1].operands)
+        self.output_pointers: list[ir.Value | None] = []
+        for i, v in enumerate(returned):
+            static = all(self.m.is_bound(d) for d in Tensor.of(v.type).dims)
+            with self.m.at():
+                self.output_pointers.append(self.m.load(self.m.ptr, outputs, i) if static else None)
+
+    def emit_block(self, block: ir.Block) -> None:
+        """Code for every op of a block but its terminator."""
+        emitters = {
+            "onnx.Constant": self._constant, "kernel.call": self._call, "kernel.view": self._view,
+            "kernel.bind_dims": self._bind_dims, "onnx.None": lambda op: None,
+            "onnx.If": lambda op: control_flow.emit_if(self, op), "onnx.Loop": lambda op: control_flow.emit_loop(self, op),
+        }
+        ops = [view.operation for view in block.operations]
+        for op in ops[:-1]:
+            emitters[op.name](op)
+
+    def _constant(self, op: ir.Operation) -> None:
+        """Weights lie behind one another, each once, aligned for vectors."""
+        from onnxc.dialects.weights import constant_array
+
+        key = ir.StringAttr(op.attributes["weight"]).value if "weight" in op.attributes else f"value {op.attributes['value']}"
+        if key not in self.weight_offsets:
+            lazy = key if "weight" in op.attributes else constant_array(op, self.program.weights)
+            size = self.program.weights.nbytes(key) if isinstance(lazy, str) else lazy.nbytes
+            self.weight_offsets[key] = self.weights_end
+            self.weights.append((lazy, self.weights_end))
+            self.weights_end += -(-size // 64) * 64
+        with self.m.at():
+            self.pointers[op.results[0]] = self.offset(self.weights_pointer, self.weight_offsets[key])
+
+    def _view(self, op: ir.Operation) -> None:
+        source, result = (Tensor.of(v.type) for v in (op.operands[0], op.results[0]))
+        if source.numel != result.numel:
+            extents = [self.m.dim(d) for d in result.dims]
+            for extent in extents:
+                if not isinstance(extent, int):
+                    with self.m.at():
+                        fine = im.compare(extent, ">=", 0)
+                    self.m.require(fine, f"{_where(op, 'Reshape')}: a dim of the result is negative ({result})")
+            have = self.m.checked_bytes([self.m.dim(d) for d in source.dims], 1)
+            want = self.m.checked_bytes(extents, 1)
+            with self.m.at():
+                same = im.compare(have, "==", want)
+            self.m.require(same, f"{_where(op, 'Reshape')}: a tensor {source} cannot be reshaped to {result}")
+        self.pointers[op.results[0]] = self.pointers[op.operands[0]]
+
+    def _bind_dims(self, op: ir.Operation) -> None:
+        tensor = Tensor.of(op.operands[0].type)
+        with self.m.at():
+            width = scalars.byte_width(tensor.elem)
+            for i, name in enumerate(op.attributes["symbols"]):
+                element = self.m.load(scalars.storage_type(tensor.elem), self.pointers[op.operands[0]], i, width)
+                self.m.bind(ir.StringAttr(name).value, self._to_index(element, tensor.elem))
+
+    def _to_index(self, element: ir.Value, elem: str) -> ir.Value:
+        index = ir.IndexType.get()
+        return arith.index_castui(index, element) if scalars.is_unsigned(elem) else arith.index_cast(index, element)
+
+    def _call(self, op: ir.Operation) -> None:
+        kernel = self.kernels[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
+        values = {e.name: dims.parse(ir.StringAttr(e.attr).value) for e in ir.DictAttr(op.attributes["dims"])}
+        places = [ir.StringAttr(p).value for p in op.attributes["places"]]
+        for result, place in zip(op.results, places, strict=True):
+            self.pointers[result] = self._place(result, place)
+        symbols = [self.m.dim(values[s]) for s in kernel.symbols]
+        extent = self.m.dim(dims.substitute(kernel.extent, values))
+        with self.m.at():
+            pointers = [self.pointers[v] for v in [*op.operands, *op.results]]
+            if kernel.failures:
+                pointers.append(self.offset(self.env, shims.STATUS))
+            self._launch(op, kernel, pointers, symbols, extent)
+        if kernel.failures:
+            self._check_status(op, kernel)
+
+    def _launch(self, op: ir.Operation, kernel: Kernel, pointers, symbols, extent: im.Index) -> None:
+        m = self.m
+        arguments = m.arguments(len(pointers) + len(symbols))
+        for i, pointer in enumerate(pointers):
+            m.store(pointer, arguments, i)
+        for i, symbol in enumerate(symbols, len(pointers)):
+            m.store(m.as_i64(symbol), arguments, i)
+        name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+        if self.program.options.threads == 1 or (isinstance(extent, int) and extent <= kernel.grain):
+            m.call(name, [], [arguments, arith.constant(m.i64, 0), m.as_i64(extent)])
+            return
+        type_ = ir.FunctionType.get([m.ptr, m.i64, m.i64], [])
+        function = func.ConstantOp(type_, ir.FlatSymbolRefAttr.get(name)).result
+        m.call("onnxc_shim_parallel", [], [self.env, function, arguments, m.as_i64(extent), arith.constant(m.i64, kernel.grain)])
+
+    def _check_status(self, op: ir.Operation, kernel: Kernel) -> None:
+        m = self.m
+        nodes = [ir.StringAttr(a).value for a in op.attributes["nodes"]]
+        first = len(m.errors)
+        m.errors += [f"node '{nodes[i]}' ({kernel.op_names[i]}): {message}" for i, message in kernel.failures]
+        with m.at():
+            status = m.load(m.i32, self.env, shims.STATUS, 1)
+            zero = arith.constant(m.i32, 0)
+            bad = arith.cmpi(1, status, zero)
+            code = arith.addi(status, arith.constant(m.i32, first)) if first else status
+        m.leave_if(bad, code)
+
+    def _place(self, v: ir.Value, place: str) -> ir.Value:
+        kind, _, where = place.partition(" ")
+        if kind == "output":
+            return self.output_pointers[int(where)]
+        if kind == "workspace":
+            offset = self.m.dim(dims.parse(where))
+            with self.m.at():
+                return self.offset(self.workspace, offset)
+        tensor = Tensor.of(v.type)
+        return self.m.allocate(self.env, [self.m.dim(d) for d in tensor.dims], scalars.byte_width(tensor.elem))
+
+    def _return(self) -> None:
+        """Copies the outputs that were not written in place, and hands over those whose size was not known before."""
+        m = self.m
+        for i, v in enumerate(self.block.operations[len(self.block.operations) - 1].operands):
+            tensor, source, target = Tensor.of(v.type), self.pointers[v], self.output_pointers[i]
+            if source is target:
+                continue
+            extents = [m.dim(d) for d in tensor.dims]
+            bytes_ = m.checked_bytes(extents, scalars.byte_width(tensor.elem))
+            if target is None:
+                target = self._ask_for_output(i, extents, bytes_)
+            with m.at():
+                m.copy(target, source, bytes_)
+
+    def _ask_for_output(self, i: int, extents: list[im.Index], bytes_: im.Index) -> ir.Value:
+        m = self.m
+        with m.at():
+            shape = m.arguments(max(1, len(extents)))
+            for axis, extent in enumerate(extents):
+                m.store(m.as_i64(extent), shape, axis)
+            target = m.call("onnxc_shim_output", [m.ptr], [self.env, arith.constant(m.i32, i), shape, m.as_i64(bytes_)])
+            bad = llvm.ICmpOp(ir.IntegerAttr.get(m.i64, 0), target, llvm.ZeroOp(m.ptr).result).result
+        m.leave_if(bad, OUT_OF_MEMORY)
+        return target
+
+
+def _kernel(function: ir.Operation) -> Kernel:
+    kernel = KernelFunction.of(function)
+    extent = dims.parse(ir.StringAttr(function.attributes["kernel.extent"]).value)
+    grain = ir.IntegerAttr(function.attributes["kernel.grain"]).value
+    return Kernel(kernel.symbols, extent, grain, kernel.failures, [op.name for op in kernel.ops])
+
+
+def _where(op: ir.Operation, operator: str) -> str:
+    return f"node '{node_name(op.location)}' ({operator})"

@@ -1,0 +1,107 @@
+"""tensor -> kernels: every `kernel.fused` becomes a call of a private function; equal groups share one function.
+
+Before:  %1 = "kernel.fused"(%x, %w) ({…}) {kind = "matmul", root = "onnx.MatMul"}
+After:   func.func private @k_3f2a91c0(%x: tensor<?x64xf32, ["d0", 64]>, …) attributes {kernel.kind = "matmul", …}
+         %1 = "kernel.call"(%x, %w) {callee = @k_3f2a91c0, dims = {d0 = "N"}, nodes = ["fc1"]}
+A kernel's dims are names of its own: every distinct expression becomes one symbol d0, d1 …, whose value the call gives.
+The name is a hash of the function's text, so kernels are equal across models too, and their objects can be cached.
+Keeps:   values, locations of calls.       Leaves: no `kernel.fused`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+from mlir import ir
+from mlir.dialects import func
+
+from onnxc.dialects import dims
+from onnxc.dialects.levels import KERNELS, TENSOR
+from onnxc.dialects.onnx import node_name
+from onnxc.dialects.types import Tensor, attribute_dims, dims_attribute
+from onnxc.passes.contract import Program, transforms
+
+
+@transforms(TENSOR, KERNELS)
+def outline_kernels(program: Program) -> None:
+    """See the file's docstring."""
+    known: dict[str, str] = {}
+    for function in list(program.module.body.operations):
+        _outline_block(program, function.regions[0].blocks[0], known)
+
+
+def _outline_block(program: Program, block: ir.Block, known: dict[str, str]) -> None:
+    for view in list(block.operations):
+        op = view.operation
+        if op.name == "kernel.fused":
+            _outline(program, op, known)
+        else:
+            for region in op.regions:
+                _outline_block(program, region.blocks[0], known)
+
+
+class OpaqueDims:
+    """Gives each distinct symbolic dim a name of the kernel's own, in order of first sight."""
+
+    def __init__(self) -> None:
+        self.names: dict[dims.Dim, dims.Dim] = {}
+
+    def __call__(self, d: dims.Dim) -> dims.Dim:
+        if isinstance(d, int):
+            return d
+        if d not in self.names:
+            self.names[d] = dims.symbol(f"d{len(self.names)}")
+        return self.names[d]
+
+    def type(self, type_: ir.Type) -> ir.Type:
+        if isinstance(type_, ir.NoneType):
+            return type_
+        tensor = Tensor.of(type_)
+        return Tensor(tensor.elem, tuple(self(d) for d in tensor.dims)).type(type_.context)
+
+    def attributes(self, op: ir.Operation) -> dict[str, ir.Attribute]:
+        found = {a.name: a.attr for a in op.attributes}
+        if "operand_values" in found:
+            entries = ir.DictAttr(found["operand_values"])
+            found["operand_values"] = ir.DictAttr.get(
+                {e.name: dims_attribute([self(d) for d in attribute_dims(e.attr)], op.context) for e in entries})
+        return found
+
+
+def _outline(program: Program, fused: ir.Operation, known: dict[str, str]) -> None:
+    opaque = OpaqueDims()
+    body = fused.regions[0].blocks[0]
+    ops = [view.operation for view in body.operations]
+    with ir.InsertionPoint(program.module.body), ir.Location.unknown():
+        arguments = [opaque.type(a.type) for a in body.arguments]
+        results = [opaque.type(r.type) for r in fused.results]
+        function = func.FuncOp("kernel", (arguments, results), visibility="private")
+        function.attributes["kernel.kind"] = fused.attributes["kind"]
+        function.attributes["kernel.root"] = fused.attributes["root"]
+        entry = function.add_entry_block()
+        mapping = dict(zip(body.arguments, entry.arguments, strict=True))
+        with ir.InsertionPoint(entry):
+            for op in ops[:-1]:
+                copy = ir.Operation.create(op.name, results=[opaque.type(r.type) for r in op.results],
+                                           operands=[mapping[o] for o in op.operands], attributes=opaque.attributes(op))
+                mapping.update(zip(op.results, copy.results, strict=True))
+            func.ReturnOp([mapping[o] for o in ops[-1].operands])
+    text = str(function.operation)
+    name = known.get(text)
+    if name is None:
+        name = known[text] = "k_" + hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
+        function.attributes["sym_name"] = ir.StringAttr.get(name)
+    else:
+        function.operation.erase()
+    _call(fused, name, opaque, [node_name(op.location) for op in ops[:-1]])
+
+
+def _call(fused: ir.Operation, name: str, opaque: OpaqueDims, nodes: list[str]) -> None:
+    values = ir.DictAttr.get({str(symbol): ir.StringAttr.get(str(d)) for d, symbol in opaque.names.items()})
+    attributes = {"callee": ir.FlatSymbolRefAttr.get(name), "dims": values,
+                  "nodes": ir.ArrayAttr.get([ir.StringAttr.get(n) for n in nodes])}
+    call = ir.Operation.create("kernel.call", results=[r.type for r in fused.results], operands=list(fused.operands),
+                               attributes=attributes, loc=fused.location, ip=ir.InsertionPoint(fused))
+    for old, new in zip(fused.results, call.results, strict=True):
+        old.replace_all_uses_with(new)
+    fused.erase()
