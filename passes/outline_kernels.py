@@ -78,6 +78,9 @@ def _outline(program: Program, fused: ir.Operation, known: dict[str, str]) -> No
         function = func.FuncOp("kernel", (arguments, results), visibility="private")
         function.attributes["kernel.kind"] = fused.attributes["kind"]
         function.attributes["kernel.root"] = fused.attributes["root"]
+        constants = [i for i, v in enumerate(fused.operands) if _is_constant(v)]
+        if constants:  # they may be packed, so they are part of what the kernel is
+            function.attributes["kernel.constants"] = ir.DenseI64ArrayAttr.get(constants)
         entry = function.add_entry_block()
         mapping = dict(zip(body.arguments, entry.arguments, strict=True))
         with ir.InsertionPoint(entry):
@@ -86,7 +89,7 @@ def _outline(program: Program, fused: ir.Operation, known: dict[str, str]) -> No
                                            operands=[mapping[o] for o in op.operands], attributes=opaque.attributes(op))
                 mapping.update(zip(op.results, copy.results, strict=True))
             func.ReturnOp([mapping[o] for o in ops[-1].operands])
-    text = str(function.operation)
+    text = str(function.operation)  # a short function of its own: printing it is linear
     name = known.get(text)
     if name is None:
         name = known[text] = "k_" + hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
@@ -94,6 +97,10 @@ def _outline(program: Program, fused: ir.Operation, known: dict[str, str]) -> No
     else:
         function.operation.erase()
     _call(fused, name, opaque, [node_name(op.location) for op in ops[:-1]])
+
+
+def _is_constant(v: ir.Value) -> bool:
+    return not isinstance(v.owner, ir.Block) and v.owner.name == "onnx.Constant"
 
 
 def _call(fused: ir.Operation, name: str, opaque: OpaqueDims, nodes: list[str]) -> None:

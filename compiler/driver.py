@@ -1,0 +1,190 @@
+"""Takes a model through all levels to an artefact: import, the passes of `pipeline.py`, kernels in workers, link."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from mlir import ir
+
+from onnxc import importer
+from onnxc.artefact import Artefact, write_artefact
+from onnxc.build_kernel import kernel_llvm_text, kernel_loops_text
+from onnxc.compile_pool import Job
+from onnxc.emit_object import lower_to_llvm
+from onnxc.errors import OnnxcError, Refusals
+from onnxc.link import write_output
+from onnxc.manifest import Value
+from onnxc.options import Options
+from onnxc.passes.contract import Program
+from onnxc.passes.main.shims import with_shims
+from onnxc.pipeline import PIPELINE, has_lowering
+from onnxc.progress import SILENT, Progress
+from onnxc.signature import input_values, output_values
+from onnxc.targets import Target, target_for
+
+if TYPE_CHECKING:
+    import onnx
+
+
+@dataclass(frozen=True)
+class PassOptions:
+    """What passes read: the compilation's options and its resolved target."""
+
+    options: Options
+    target: Target
+    strict: bool = False
+
+    @property
+    def threads(self) -> int | None:
+        return self.options.threads
+
+    @property
+    def verify(self) -> bool:
+        return self.options.verify
+
+    @property
+    def dims(self):
+        return self.options.dims
+
+
+@dataclass
+class Report:
+    """What a compilation did: sizes in bytes, times in seconds."""
+
+    output: Path
+    target: str
+    kernels: int = 0
+    weights: int = 0
+    size: int = 0
+    seconds: float = 0.0
+    passes: list[tuple[str, float]] = field(default_factory=list)
+    log: list[tuple[str, str]] = field(default_factory=list)
+
+    def summary(self) -> str:
+        """One line for people."""
+        return (f"{self.output}: {self.size / 1e6:.2f} MB for {self.target}, {self.kernels} kernels, "
+                f"{self.weights / 1e6:.2f} MB of weights, {self.seconds:.2f} s")
+
+
+class Compilation:
+    """One run of the compiler; `stages` counts the saved modules."""
+
+    def __init__(self, options: Options, progress: Progress):
+        self.options, self.progress = options, progress
+        self.target = target_for(options.mcpu, options.target)
+        self.report = Report(Path(), str(self.target))
+        self.stages = 0
+
+    def import_model(self, model: Path | onnx.ModelProto, name: str) -> Program:
+        self.progress.stage("import")
+        start = time.perf_counter()
+        program = importer.import_model(model, PassOptions(self.options, self.target), has_lowering=has_lowering)
+        program.name = name
+        self._timed("import", start)
+        self._save(program, "import")
+        return program
+
+    def run_passes(self, program: Program, until: str) -> None:
+        """Runs the passes of every level before `until`."""
+        for level, passes in PIPELINE.items():
+            if level == until:
+                return
+            if level == "kernels":
+                with program.context:
+                    program.notes["outputs"] = output_values(program)
+            for function in passes:
+                start = time.perf_counter()
+                self.progress.stage(function.__name__)
+                function(program)
+                self._timed(function.__name__, start)
+                self._save(program, function.__name__)
+
+    def _timed(self, name: str, start: float) -> None:
+        seconds = time.perf_counter() - start
+        self.report.passes.append((name, seconds))
+        self.progress.note(f"{name:20} {seconds * 1e3:8.1f} ms")
+
+    def _save(self, program: Program, name: str) -> None:
+        folder = self.options.save_stages
+        if folder is None:
+            return
+        folder.mkdir(parents=True, exist_ok=True)
+        write_output(folder / f"{self.stages:02}-{name}.mlir", module_text(program).encode())
+        self.stages += 1
+
+    def kernels(self, program: Program) -> list[Job]:
+        return [Job(name, text) for name, text in program.notes["kernels"].items()]
+
+    def loops_text(self, program: Program) -> str:
+        """Main and every kernel at level loops."""
+        kernels = [kernel_loops_text(job.text, self.target) for job in self.kernels(program)]
+        return "\n".join([module_text(program), *kernels])
+
+
+def main_ir(program: Program) -> str:
+    """Main's LLVM IR."""
+    with program.context, ir.Location.unknown():
+        return with_shims(lower_to_llvm(program.module))
+
+
+def module_text(program: Program) -> str:
+    """The module with locations, for people and for onnxc-opt."""
+    with program.context:
+        return program.module.operation.get_asm(enable_debug_info=True) + "\n"
+
+
+def compile_model(model: Path | onnx.ModelProto, output: Path, options: Options, progress: Progress = SILENT) -> Report:
+    """Compiles `model` to `output`, whose suffix decides what is written. Raises OnnxcError and leaves no partial file."""
+    start = time.perf_counter()
+    kind = options.kind(output)
+    run = Compilation(options, progress)
+    progress.say(f"compiling for {run.target}")
+    program = run.import_model(model, options.symbol(output))
+    with program.context:
+        inputs = input_values(program)
+    until = options.emit if kind == "mlir" else "loops"
+    run.run_passes(program, "loops" if until == "llvm" else until)
+    run.report.kernels = len(program.notes.get("kernels", ()))
+    if kind == "mlir":
+        write_output(output, _level_text(run, program, until).encode())
+    else:
+        _write(run, program, inputs, kind, output)
+    run.report.output, run.report.log = output, program.log
+    run.report.size = output.stat().st_size
+    run.report.seconds = time.perf_counter() - start
+    return run.report
+
+
+def _level_text(run: Compilation, program: Program, level: str) -> str:
+    if level == "loops":
+        return run.loops_text(program)
+    if level == "llvm":
+        main_ir(program)  # leaves the module at level llvm
+        return "\n".join([module_text(program), *(kernel_llvm_text(j.text, run.target) for j in run.kernels(program))])
+    return module_text(program)
+
+
+def _write(run: Compilation, program: Program, inputs: tuple[Value, ...], kind: str, output: Path) -> None:
+    run.progress.stage("code")
+    artefact = Artefact(program, inputs, program.notes["outputs"], run.target, run.options, run.kernels(program), main_ir(program))
+    run.report.weights = artefact.weight_bytes
+    write_artefact(artefact, kind, output, run.progress)
+
+
+def check_model(model: Path | onnx.ModelProto, options: Options) -> list[OnnxcError]:
+    """Every node that cannot be compiled, with the reason; nothing is compiled."""
+    run = Compilation(options, SILENT)
+    try:
+        program = run.import_model(model, "model")
+        run.run_passes(program, "tensor")
+    except Refusals as refused:
+        return list(refused.errors)
+    except OnnxcError as error:
+        if error.exit_code != 1:
+            raise
+        return [error]
+    return []
+

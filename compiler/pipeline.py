@@ -1,0 +1,33 @@
+"""THE list of passes, in order. Whatever happens to a model between import and code happens in one of these."""
+
+from __future__ import annotations
+
+from onnxc.passes.choose_schedules import choose_schedules
+from onnxc.passes.contract import PassFunction
+from onnxc.passes.emit_main import emit_main
+from onnxc.passes.fold_constants import fold_constants
+from onnxc.passes.group_operators import STAYS, VIEWS, group_operators
+from onnxc.passes.infer_shapes import infer_shapes
+from onnxc.passes.kernels.kinds import ROOTS
+from onnxc.passes.lowering.registry import ELEMENTWISE, MOVES
+from onnxc.passes.merge_equal import merge_equal
+from onnxc.passes.outline_kernels import outline_kernels
+from onnxc.passes.pack_weights import pack_weights
+from onnxc.passes.plan_memory import plan_memory
+from onnxc.passes.remove_dead import remove_dead
+from onnxc.passes.simplify import simplify
+
+#: operators that some pass replaces before kernels are formed
+REWRITTEN = frozenset({"BatchNormalization", "Dropout", "Split"})
+
+#: level → the passes that work on it, the last one giving the next level
+PIPELINE: dict[str, tuple[PassFunction, ...]] = {
+    "graph": (infer_shapes, fold_constants, simplify, merge_equal, infer_shapes, remove_dead, group_operators),
+    "tensor": (outline_kernels,),
+    "kernels": (choose_schedules, pack_weights, plan_memory, emit_main),
+}
+
+
+def has_lowering(name: str) -> bool:
+    """Whether operator `name` ("Relu", "ml.Scaler") is compiled as it is; others are unfolded into their definition."""
+    return name in ELEMENTWISE or name in MOVES or f"onnx.{name}" in {*ROOTS, *VIEWS, *STAYS} or name in REWRITTEN

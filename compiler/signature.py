@@ -1,0 +1,50 @@
+"""A model's inputs and outputs as the artefact tells them: names, ONNX dtypes and dims with their own names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+from onnx import TensorProto
+
+from onnxc.dialects.types import Tensor
+from onnxc.manifest import Dim, Value
+from onnxc.passes.contract import Program
+
+DTYPES = {
+    "f32": TensorProto.FLOAT, "f64": TensorProto.DOUBLE, "f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16,
+    "i1": TensorProto.BOOL, "i8": TensorProto.INT8, "i16": TensorProto.INT16, "i32": TensorProto.INT32,
+    "i64": TensorProto.INT64, "ui8": TensorProto.UINT8, "ui16": TensorProto.UINT16, "ui32": TensorProto.UINT32,
+    "ui64": TensorProto.UINT64,
+}
+
+
+def input_values(program: Program) -> tuple[Value, ...]:
+    """The inputs; a free dim has the name that the model gives it, so equal names must have equal sizes."""
+    main = _main(program)
+    names = program.notes.get("dim_names", {})
+    arguments = main.regions[0].blocks[0].arguments
+    return _values(main, "input_names", [a.type for a in arguments], lambda d: names.get(str(d), str(d)))
+
+
+def output_values(program: Program) -> tuple[Value, ...]:
+    """The outputs after shape inference; a dim that no input names is shown as the expression it is."""
+    main = _main(program)
+    names = program.notes.get("dim_names", {})
+    block = main.regions[0].blocks[0]
+    returned = block.operations[len(block.operations) - 1].operands
+    return _values(main, "output_names", [v.type for v in returned], lambda d: names.get(str(d), str(d)))
+
+
+def _values(main: ir.Operation, attribute: str, types: Sequence[ir.Type], named) -> tuple[Value, ...]:
+    names = [ir.StringAttr(a).value for a in ir.ArrayAttr(main.attributes[attribute])]
+    found = []
+    for name, type_ in zip(names, types, strict=True):
+        tensor = Tensor.of(type_)
+        shape: tuple[Dim, ...] = tuple(d if isinstance(d, int) else named(d) for d in tensor.dims)
+        found.append(Value(name, DTYPES[tensor.elem], shape))
+    return tuple(found)
+
+
+def _main(program: Program) -> ir.Operation:
+    return next(f for f in program.module.body.operations if "kernel.kind" not in f.attributes)
