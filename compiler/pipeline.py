@@ -16,13 +16,14 @@ from onnxc.passes.pack_weights import pack_weights
 from onnxc.passes.plan_memory import plan_memory
 from onnxc.passes.remove_dead import remove_dead
 from onnxc.passes.simplify import simplify
+from onnxc.passes.split_to_slices import split_to_slices
 
 #: operators that some pass replaces before kernels are formed
 REWRITTEN = frozenset({"BatchNormalization", "Dropout", "Split"})
 
 #: level → the passes that work on it, the last one giving the next level
 PIPELINE: dict[str, tuple[PassFunction, ...]] = {
-    "graph": (infer_shapes, fold_constants, simplify, merge_equal, infer_shapes, remove_dead, group_operators),
+    "graph": (infer_shapes, fold_constants, simplify, merge_equal, infer_shapes, split_to_slices, remove_dead, group_operators),
     "tensor": (outline_kernels,),
     "kernels": (choose_schedules, pack_weights, plan_memory, emit_main),
 }

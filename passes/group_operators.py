@@ -23,7 +23,7 @@ from onnxc.dialects.onnx import node_name
 from onnxc.dialects.types import Tensor
 from onnxc.passes import lowering  # noqa: F401  (fills the tables)
 from onnxc.passes.contract import Program, transforms
-from onnxc.passes.kernels.kinds import READS_ONCE, ROOTS
+from onnxc.passes.kernels.kinds import EPILOGUES, READS_ONCE, ROOTS
 from onnxc.passes.lowering.registry import ELEMENTWISE, MOVES
 
 VIEWS = {"onnx.Reshape", "onnx.Flatten", "onnx.Squeeze", "onnx.Unsqueeze", "onnx.Identity"}
@@ -111,7 +111,7 @@ def _joins(op: ir.Operation, user: ir.Operation, group: Group) -> bool:
         return False
     result, sink = Tensor.of(op.results[0].type), Tensor.of(group.sink.results[0].type)
     if op.name in ROOTS:
-        return group.root is None and result.shape == sink.shape and all(_elementwise(o) for o in group.ops) and all(
+        return group.root is None and ROOTS[op.name] in EPILOGUES and result.shape == sink.shape and all(_elementwise(o) for o in group.ops) and all(
             Tensor.of(o.results[0].type).shape == sink.shape for o in group.ops)
     if group.root is not None and _before_root(user, group):
         # prologue of a root: it must read each element once, and moves would break its vector loads

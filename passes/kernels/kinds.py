@@ -8,12 +8,16 @@ from __future__ import annotations
 
 from types import ModuleType
 
+from onnxc.passes.kernels import concat, pad
 from onnxc.passes.kernels import map as map_kernel
 
-KINDS: dict[str, ModuleType] = {"map": map_kernel}
+KINDS: dict[str, ModuleType] = {"map": map_kernel, "concat": concat, "pad": pad}
 
 # Full operation name → kind. Ops that are neither roots nor element-wise nor moves have no lowering.
-ROOTS: dict[str, str] = {}
+ROOTS: dict[str, str] = {"onnx.Concat": "concat", "onnx.Pad": "pad"}
 
 # Roots whose kernels read each element of an operand once, so that element-wise producers may be computed on the way.
-READS_ONCE: set[str] = set()
+READS_ONCE: set[str] = {"onnx.Concat", "onnx.Pad"}
+
+# Kinds that evaluate element-wise consumers on their result before they store it.
+EPILOGUES: set[str] = set()
