@@ -188,7 +188,7 @@ def _fuse(group: Group, order: dict) -> None:
                 if operand not in mapping:
                     mapping[operand] = operand.owner.clone().results[0]
             copy = ir.Operation.create(op.name, results=[r.type for r in op.results], operands=[mapping[o] for o in op.operands],
-                                       attributes={n.name: n.attr for n in op.attributes}, loc=op.location)
+                                       attributes=dict(op.attributes.items()), loc=op.location)
             mapping.update(zip(op.results, copy.results, strict=True))
         ir.Operation.create("kernel.yield", operands=[mapping[r] for r in group.sink.results])
     for old, new in zip(group.sink.results, fused.results, strict=True):

@@ -60,7 +60,7 @@ class OpaqueDims:
         return Tensor(tensor.elem, tuple(self(d) for d in tensor.dims)).type(type_.context)
 
     def attributes(self, op: ir.Operation) -> dict[str, ir.Attribute]:
-        found = {a.name: a.attr for a in op.attributes}
+        found = dict(op.attributes.items())
         if "operand_values" in found:
             entries = ir.DictAttr(found["operand_values"])
             found["operand_values"] = ir.DictAttr.get(
