@@ -1,0 +1,203 @@
+"""The pool: every index runs exactly once, whatever the threads, other callers, forks and unloading do."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from onnxc.runtime import InferenceSession, InputError
+
+HERE = Path(__file__).parent
+
+
+def count(session: InferenceSession, extent: int, grain: int, rounds: int) -> None:
+    (y,) = session.run(None, {"x": np.array([extent, grain, rounds])})
+    assert y.shape == (extent,) and (y == rounds).all()
+
+
+@given(extent=st.integers(0, 300), grain=st.integers(1, 70), threads=st.integers(1, 9))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_every_index_once(regions: Path, extent: int, grain: int, threads: int) -> None:
+    count(InferenceSession(regions, threads=threads), extent, grain, 3)
+
+
+def test_many_regions_in_a_row(regions: Path) -> None:
+    for threads in (2, 3, 8):
+        count(InferenceSession(regions, threads=threads), 64, 1, 20000)
+
+
+def test_contexts_run_at_the_same_time(regions: Path, add: Path) -> None:
+    shared = InferenceSession(regions, threads=3)
+    other = InferenceSession(add, threads=2)
+    failures: list[BaseException] = []
+
+    def work(seed: int) -> None:
+        x = np.full((seed * 100 + 1, 4), seed, np.float32)
+        try:
+            for _ in range(200):
+                count(shared, 40 + seed, 3, 20)
+                np.testing.assert_array_equal(other.run(None, {"x": x})[0], x + 1)
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+def test_the_gil_is_released(regions: Path) -> None:
+    session = InferenceSession(regions, threads=1)
+    running = threading.Thread(target=count, args=(session, 100_000, 100_000, 20_000))
+    started = time.perf_counter()
+    running.start()
+    time.sleep(0.01)
+    assert time.perf_counter() - started < 0.5
+    assert running.is_alive()
+    running.join()
+
+
+def test_fork(regions: Path) -> None:
+    session = InferenceSession(regions, threads=4)
+    count(session, 100, 1, 50)
+    children = []
+    for _ in range(3):
+        child = os.fork()
+        if not child:
+            status = 1
+            try:
+                count(session, 100, 1, 50)
+                count(InferenceSession(regions, threads=3), 77, 1, 50)
+                status = 0
+            finally:
+                os._exit(status)
+        children.append(child)
+    count(session, 100, 1, 50)
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
+
+
+def thread_count() -> int:
+    return len(os.listdir("/proc/self/task"))
+
+
+def run_alone(code: str, **options: object) -> str:
+    """Runs code in a Python of its own, since pools and libraries stay."""
+    top = HERE.parent.parent
+    env = os.environ | {"PYTHONPATH": os.pathsep.join([str(top), *sys.path])}
+    head = "import sys, os, ctypes, numpy as np\nfrom pathlib import Path\nfrom onnxc.runtime import InferenceSession\n"
+    head += "from tests.runtime.test_threads import count, thread_count\n"
+    done = subprocess.run(
+        [sys.executable, "-c", head + code], env=env, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_one_pool_for_the_process(regions: Path, tmp_path: Path) -> None:
+    other = tmp_path / "other.so"
+    shutil.copy(regions, other)
+    code = f"""
+before = thread_count()
+a = InferenceSession({str(regions)!r}, threads=3)
+b = InferenceSession({str(other)!r}, threads=2)
+assert thread_count() == before  # none before they are needed
+count(b, 100, 1, 5)
+count(a, 100, 1, 5)
+count(InferenceSession({str(other)!r}, threads=3), 100, 1, 5)
+print(thread_count() - before)
+"""
+    assert run_alone(code).split() == ["2"]
+
+
+def test_unloading_joins_the_workers(regions: Path) -> None:
+    code = f"""
+import gc
+session = InferenceSession({str(regions)!r}, threads=4)
+before = thread_count()
+count(session, 100, 1, 100)
+assert thread_count() == before + 3
+handle = ctypes.CDLL({str(regions)!r})._handle
+session.__dict__.clear()
+gc.collect()
+close = ctypes.CDLL(None).dlclose
+close.argtypes = [ctypes.c_void_p]
+assert close(handle) == 0 and close(handle) == 0
+print(thread_count() - before, {regions.name!r} in Path("/proc/self/maps").read_text())
+"""
+    assert run_alone(code).split() == ["0", "False"]
+
+
+def test_exit_during_a_run(regions: Path) -> None:
+    code = f"""
+import threading, time
+session = InferenceSession({str(regions)!r}, threads=2)
+threading.Thread(target=count, args=(session, 1000, 1, 10**7), daemon=True).start()
+time.sleep(0.2)
+print("ended")
+"""
+    assert run_alone(code).split() == ["ended"]
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one CPU only")
+def test_threads_default_to_the_affinity(add: Path) -> None:
+    code = f"""
+os.sched_setaffinity(0, {{min(os.sched_getaffinity(0))}})
+print(InferenceSession({str(add)!r}).threads, InferenceSession({str(add)!r}, threads=5).threads)
+"""
+    assert run_alone(code).split() == ["1", "5"]
+    assert 1 <= InferenceSession(add).threads <= len(os.sched_getaffinity(0))
+
+
+def test_threads_below_one(add: Path) -> None:
+    for threads in (0, -1):
+        with pytest.raises(InputError, match="at least one thread"):
+            InferenceSession(add, threads=threads)
+
+
+def test_signals_stay_with_the_program(regions: Path) -> None:
+    code = f"""
+import signal
+session = InferenceSession({str(regions)!r}, threads=3)
+count(session, 100, 1, 10)
+blocked = [line.split()[1] for task in os.listdir("/proc/self/task") if task != str(os.getpid())
+           for line in open(f"/proc/self/task/{{task}}/status") if line.startswith("SigBlk")]
+print(sum(int(mask, 16) >> (signal.SIGINT - 1) & 1 for mask in blocked) >= 2)
+"""
+    assert run_alone(code).split() == ["True"]
+
+
+def test_cost_of_a_run(add: Path) -> None:
+    """The Python side of a small run; the bound is loose, since the machine may be busy."""
+    session = InferenceSession(add, threads=1)
+    feeds = {"x": np.zeros((1, 4), np.float32)}
+    caller = session._idle[0]
+    session.run(None, feeds)
+    plan = next(iter(caller._plans.values()))
+    library, address = session.library, caller.address
+    whole, inner = [], []
+    for _ in range(30):
+        start = time.perf_counter()
+        for _ in range(200):
+            session.run(None, feeds)
+        middle = time.perf_counter()
+        for _ in range(200):
+            library.run(address, plan.input_address, 1, plan.output_address, 1)
+        whole.append(middle - start)
+        inner.append(time.perf_counter() - middle)
+    overhead = (min(whole) - min(inner)) / 200
+    print(f"{overhead * 1e6:.2f} µs")
+    assert overhead < 8e-6
+    assert ctypes.sizeof(ctypes.c_void_p) == 8
