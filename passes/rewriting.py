@@ -10,16 +10,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
-import numpy as np
 from mlir import ir
-from onnx import helper
 
-from onnxc.dialects.dims import Dim
-from onnxc.dialects.onnx import OnnxOp, absent, build, is_onnx
-from onnxc.dialects.types import Tensor
-from onnxc.dialects.weights import build_constant, constant_array, dtype_of
+from onnxc.dialects.onnx import OnnxOp, is_onnx
+from onnxc.dialects.weights import WeightStore
 from onnxc.passes.effects import may_erase
-from onnxc.passes.recorded_values import ATTRIBUTE, values_attribute
+from onnxc.passes.graph_builder import GraphBuilder
 
 if TYPE_CHECKING:
     from onnxc.passes.contract import Program
@@ -53,124 +49,16 @@ def match_results(function: ir.Operation) -> None:
         function.attributes["function_type"] = ir.TypeAttr.get(new)
 
 
-class Rewriter:
-    """What a rule may ask of the IR around its op, and the only way for it to create ops."""
+class Rewriter(GraphBuilder):
+    """What a rule may ask of the IR around its op, and its way to create ops: just before the op, at its location."""
 
-    def __init__(self, program: Program) -> None:
-        self.program = program
-        self.weights = program.weights
+    def __init__(self, weights: WeightStore) -> None:
+        super().__init__(weights)
         self._work: dict[int, ir.Operation] = {}
-        self._defs: dict[ir.Value, ir.Operation] = {}
-        self._at: ir.Operation | None = None
-
-    # -- reading
-
-    def producer(self, value: ir.Value | None, *names: str) -> OnnxOp | None:
-        """The onnx op that computes `value`, if it is one of `names` (any, when none are given)."""
-        op = None if value is None else self._defs.get(value)
-        if op is None or not is_onnx(op):
-            return None
-        return OnnxOp(op) if not names or op.name[len("onnx.") :] in names else None
-
-    def array(self, value: ir.Value | None, limit: int | None = None) -> np.ndarray | None:
-        """The elements of a constant (None: not one, or of more than `limit` elements)."""
-        op = None if value is None else self._defs.get(value)
-        if op is None or op.name != "onnx.Constant":
-            return None
-        if limit is not None:
-            numel = Tensor.of(value.type).numel
-            if not isinstance(numel, int) or numel > limit:
-                return None
-        return constant_array(op, self.weights)
-
-    def scalar(self, value: ir.Value | None) -> float | int | bool | None:
-        """The one element of a constant with exactly one element, as a Python number."""
-        array = self.array(value, limit=1)
-        return array.reshape(()).item() if array is not None and array.size == 1 else None
-
-    def is_constant(self, value: ir.Value | None) -> bool:
-        op = None if value is None else self._defs.get(value)
-        return op is not None and op.name == "onnx.Constant"
-
-    def values(self, op: OnnxOp, index: int) -> list[Dim] | None:
-        """The elements of the integer operand `index` where inference recorded them or a constant gives them."""
-        return op.values(index)
-
-    def single_use(self, value: ir.Value) -> bool:
-        return sum(1 for _ in value.uses) == 1
-
-    # -- creating, always just before the op at hand and at its location
-
-    def build(
-        self, name: str, operands: Sequence[ir.Value | None], types: Sequence[ir.Type], attrs: Mapping[str, object] = {}
-    ) -> ir.Operation:
-        assert self._at is not None
-        op = build(name, operands, types, dict(attrs), loc=self._at.location, ip=ir.InsertionPoint(self._at))
-        self.note(op)
-        return op
-
-    def one(
-        self, name: str, operands: Sequence[ir.Value | None], type: ir.Type | Tensor, attrs: Mapping[str, object] = {}
-    ) -> ir.Value:
-        """`build` for an op of one result."""
-        return self.build(name, operands, [type.type() if isinstance(type, Tensor) else type], attrs).results[0]
-
-    def constant(self, array: np.ndarray) -> ir.Value:
-        assert self._at is not None
-        ip = ir.InsertionPoint(self._at)
-        value = build_constant(np.asarray(array, order="C"), self.weights, loc=self._at.location, ip=ip)
-        self._defs[value] = value.owner
-        return value
-
-    def attributes(self, op: OnnxOp) -> dict[str, ir.Attribute]:
-        """All attributes of the op, to build another like it."""
-        return {name: op.op.attributes[name] for name in op.op.attributes}
-
-    def absent(self) -> ir.Value:
-        """A value for an operand that is not there, or whose elements are recorded on the op."""
-        value = absent(self._at.location, ir.InsertionPoint(self._at))
-        self._defs[value] = value.owner
-        return value
-
-    def reshape(self, x: ir.Value, shape: Sequence[Dim]) -> ir.Value:
-        """The normal form of every op that only changes the shape: the dims are recorded, and exact (0 means 0)."""
-        result = Tensor.of(x.type).of_shape(tuple(shape))
-        attrs = {"allowzero": 1, ATTRIBUTE: values_attribute({1: list(shape)}, result.type().context)}
-        return self.one("Reshape", [x, self.absent()], result, attrs)
-
-    def transpose(self, x: ir.Value, perm: Sequence[int]) -> ir.Value:
-        tensor = Tensor.of(x.type)
-        return self.one("Transpose", [x], tensor.of_shape([tensor.dims[p] for p in perm]), {"perm": list(perm)})
-
-    def cast(self, x: ir.Value, elem: str) -> ir.Value:
-        to = helper.np_dtype_to_tensor_dtype(dtype_of(elem))
-        return self.one("Cast", [x], Tensor.of(x.type).of_elem(elem), {"to": int(to)})
-
-    def expand(self, x: ir.Value, shape: Sequence[Dim]) -> ir.Value:
-        result = Tensor.of(x.type).of_shape(tuple(shape))
-        return self.one(
-            "Expand", [x, self.absent()], result, {ATTRIBUTE: values_attribute({1: list(shape)}, x.context)}
-        )
-
-    def slice(self, x: ir.Value, bounds: Mapping[int, tuple[Dim, Dim]]) -> ir.Value:
-        """Along each axis given, (start, size); bounds must lie inside the tensor."""
-        tensor = Tensor.of(x.type)
-        bounds = {axis: b for axis, b in bounds.items() if b != (0, tensor.dims[axis])}
-        if not bounds:
-            return x
-        shape = [bounds[axis][1] if axis in bounds else dim for axis, dim in enumerate(tensor.dims)]
-        starts, sizes = [b[0] for b in bounds.values()], [b[1] for b in bounds.values()]
-        ends = [start + size for start, size in zip(starts, sizes, strict=True)]
-        values = {1: starts, 2: ends, 3: list(bounds), 4: [1] * len(bounds)}
-        attrs = {ATTRIBUTE: values_attribute(values, x.context)}
-        return self.one("Slice", [x, *[self.absent()] * len(values)], tensor.of_shape(shape), attrs)
-
-    # -- the driver's own
 
     def note(self, op: ir.Operation) -> None:
+        super().note(op)
         self._work[hash(op)] = op
-        for result in op.results:
-            self._defs[result] = op
 
     def _erase(self, op: ir.Operation) -> None:
         """Erases an unused op and, in turn, whatever only it used."""
@@ -212,7 +100,7 @@ class Rewriter:
             op = self._work.pop(next(iter(self._work)))
             if not is_onnx(op) or (applicable := rules.get(op.name[len("onnx.") :])) is None:
                 continue
-            self._at = op
+            self.at(op)
             view = OnnxOp(op)
             for rule in applicable:
                 values = rule(view, self)
@@ -225,7 +113,7 @@ class Rewriter:
 
 def rewrite(program: Program, rules: Mapping[str, Sequence[Rule]]) -> int:
     """Applies `rules` to every function of the program; returns the number of rewrites."""
-    rewriter = Rewriter(program)
+    rewriter = Rewriter(program.weights)
     order = [op for function in functions(program.module) for op in operations(function.regions[0].blocks[0])]
     with program.module.context:
         changes = rewriter.run(rules, order)

@@ -5,7 +5,7 @@ Before:  %0 = "onnx.Unsqueeze"(%x) {operand_values = {"1" = [0]}}
          %2 = "onnx.Mul"(%1, %one)
 After:   %1 = "onnx.Reshape"(%x, %none) {allowzero = 1, operand_values = {"1" = […]}}
 Keeps:   every value bit for bit (NaN and the sign of zero too), types up to equal dims, locations.
-Leaves:  no Identity, Flatten, Squeeze, Unsqueeze (of known shape), CastLike or inference-time Dropout: a change of shape
+Leaves:  no Identity, Flatten, Squeeze, Unsqueeze (of known shape), CastLike, inference-time Dropout: a change of shape
          alone is always an `onnx.Reshape` whose dims are recorded as operand values.
 """
 

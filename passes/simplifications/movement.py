@@ -1,4 +1,4 @@
-"""Simplification of ops that select, repeat or join elements: Slice, Pad, Concat, Split, Gather, Expand, Tile, Resize."""
+"""Simplification of ops that select, repeat or join: Slice, Pad, Concat, Split, Gather, Expand, Tile, Resize."""
 
 from __future__ import annotations
 

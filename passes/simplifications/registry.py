@@ -10,7 +10,7 @@ RULES: dict[str, list[Rule]] = {}
 
 
 def simplifies(*names: str) -> Callable[[Rule], Rule]:
-    """Registers a rule for these ops: it returns what stands for the op's results (an equal tensor, bit by bit), or None."""
+    """Registers a rule for these ops: it returns what stands for the op's results, equal bit by bit, or None."""
 
     def register(rule: Rule) -> Rule:
         for name in names:
