@@ -53,7 +53,12 @@ def _level(name: str, dialects: str, ops: str = "") -> Level:
     return Level(name, frozenset(dialects.split()), frozenset(ops.split()))
 
 
-GRAPH = _level("graph", "func onnx", "kernel.bind_dims kernel.nonzero_count kernel.nms")
+GRAPH = _level(
+    "graph",
+    "func onnx",
+    "kernel.bind_dims kernel.nonzero_count kernel.nms kernel.conv kernel.conv_transpose kernel.max_pool "
+    "kernel.average_pool",
+)
 TENSOR = _level("tensor", "func onnx kernel")
 KERNELS = _level("kernels", "func onnx kernel")
 LOOPS = _level("loops", "func memref scf cf vector arith math index llvm ub affine")

@@ -1,11 +1,12 @@
 """This file creates and reads graph-level ops for passes: constants, and the usual ops with their result types.
 
-New ops appear at the builder's place, which a pass moves with `at` and `after`.
+New ops appear at the builder's place, which a pass moves with `at` and `behind`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 from mlir import ir
@@ -35,13 +36,16 @@ class GraphBuilder:
         """New ops come just before `op` and have its location."""
         self._ip, self._location = ir.InsertionPoint(op), op.location
 
-    def after(self, value: ir.Value) -> None:
-        """New ops come right behind the definition of `value`, where all who may read it may read them."""
-        op = self._defs.get(value)
+    @contextmanager
+    def behind(self, value: ir.Value) -> Iterator[None]:
+        """For a while, new ops come right behind the definition of `value`: whoever may read it may read them."""
+        before, op = (self._ip, self._location), self._defs.get(value)
         if op is None:  # a block argument
             self._ip = ir.InsertionPoint.at_block_begin(value.owner)
         else:
             self._ip, self._location = ir.InsertionPoint.after(op), op.location
+        yield
+        self._ip, self._location = before
 
     # -- reading
 

@@ -12,6 +12,7 @@ from mlir import ir
 
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
+from onnxc.passes.recorded_values import ATTRIBUTE, values_attribute
 from onnxc.passes.rewriting import Rewriter
 from onnxc.passes.simplifications.registry import simplifies
 
@@ -162,9 +163,14 @@ def reduction_of_one(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
 
 
 @simplifies("GlobalAveragePool", "GlobalMaxPool")
-def pool_of_one(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
-    x = op.operands[0]
-    return x if Tensor.of(x.type).shape == Tensor.of(op.results[0].type).shape else None
+def global_pool(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    """The reduction over the spatial axes that it is."""
+    rank = Tensor.of(op.operands[0].type).rank
+    if rank is None:
+        return None
+    name = {"GlobalAveragePool": "ReduceMean", "GlobalMaxPool": "ReduceMax"}[op.name]
+    attrs = {"keepdims": 1, ATTRIBUTE: values_attribute({1: list(range(2, rank))}, op.op.context)}
+    return rw.one(name, [op.operands[0], rw.absent()], op.results[0].type, attrs)
 
 
 @simplifies("Where")

@@ -1,10 +1,11 @@
-"""Simplification of ops that only rename elements: Reshape and its kin, Transpose, Identity, Dropout, casts."""
+"""Simplification of ops that only rename elements: Reshape and its kin, Transpose, Identity, Dropout, Cast, blocks."""
 
 from __future__ import annotations
 
 import numpy as np
 from mlir import ir
 
+from onnxc.dialects import dims
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.passes.rewriting import Rewriter
@@ -96,3 +97,30 @@ def transpose(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
 def permutation(op: OnnxOp, rank: int) -> list[int]:
     """The `perm` of a Transpose, or its default."""
     return list(op.attr("perm") or range(rank - 1, -1, -1))
+
+
+@simplifies("DepthToSpace")
+def depth_to_space(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    """Reshape, Transpose, Reshape: the blocks' axes are split off the channels and put behind rows and columns."""
+    tensor, block = Tensor.of(op.operands[0].type), op.attr("blocksize")
+    if tensor.rank != 4:
+        return None
+    batch, channels, height, width = tensor.dims
+    depth = dims.floordiv(channels, block * block)
+    if op.attr("mode", "DCR") == "DCR":
+        split, perm = [batch, block, block, depth, height, width], [0, 3, 4, 1, 5, 2]
+    else:
+        split, perm = [batch, depth, block, block, height, width], [0, 1, 4, 2, 5, 3]
+    moved = rw.transpose(rw.reshape(op.operands[0], split), perm)
+    return rw.reshape(moved, [batch, depth, height * block, width * block])
+
+
+@simplifies("SpaceToDepth")
+def space_to_depth(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    tensor, block = Tensor.of(op.operands[0].type), op.attr("blocksize")
+    if tensor.rank != 4:
+        return None
+    batch, channels, height, width = tensor.dims
+    rows, columns = dims.floordiv(height, block), dims.floordiv(width, block)
+    split = rw.reshape(op.operands[0], [batch, channels, rows, block, columns, block])
+    return rw.reshape(rw.transpose(split, [0, 3, 5, 1, 2, 4]), [batch, channels * block * block, rows, columns])

@@ -1,0 +1,100 @@
+"""Reshape on moved tensors: it splits and joins axes where they lie, as far as joined axes are neighbours in order."""
+
+from __future__ import annotations
+
+from onnxc.dialects import dims
+from onnxc.dialects.dims import Dim
+from onnxc.dialects.onnx import OnnxOp
+from onnxc.dialects.types import Tensor
+from onnxc.passes.layouts.versions import Layouts, Order, carries, permute
+
+Group = tuple[list[int], list[int]]  # axes of the operand, axes of the result: the same elements
+
+
+@carries("Reshape")
+def reshape(op: OnnxOp, layouts: Layouts) -> bool:
+    """A moved operand is first brought to an order in which the Reshape is one; a native one gives its offers on."""
+    x, result = op.operands[0], op.results[0]
+    source, target = Tensor.of(x.type).dims, Tensor.of(result.type).dims
+    groups = matched(source, target)
+    if groups is None:
+        return False
+    moved = layouts.order(x)
+    if moved is not None:
+        order = gathered(moved, groups, source)
+        after = carried(order, groups, source, target)
+        version = layouts.reshape(layouts.want(x, order), permute(after, target))
+        layouts.define(result, after, version)
+        return True
+    for order, version in layouts.offers(x).items():
+        if order != tuple(range(len(order))) and gathered(order, groups, source) == order:
+            after = carried(order, groups, source, target)
+            layouts.offer(result, after, layouts.reshape(version, permute(after, target)))
+    return False
+
+
+def matched(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> list[Group] | None:
+    """Runs of axes with equal products, as short as possible; axes of size 1 stand alone. None: they don't match."""
+    groups: list[Group] = []
+    i = j = 0
+    while i < len(source) or j < len(target):
+        if i < len(source) and source[i] == 1:
+            groups.append(([i], []))
+            i += 1
+        elif j < len(target) and target[j] == 1:
+            groups.append(([], [j]))
+            j += 1
+        else:
+            run = _run(source, target, i, j)
+            if run is None:
+                return None
+            groups.append(
+                ([a for a in range(i, run[0]) if source[a] != 1], [a for a in range(j, run[1]) if target[a] != 1])
+            )
+            groups += [([a], []) for a in range(i, run[0]) if source[a] == 1]
+            groups += [([], [a]) for a in range(j, run[1]) if target[a] == 1]
+            i, j = run
+    return groups
+
+
+def _run(source: tuple[Dim, ...], target: tuple[Dim, ...], i: int, j: int) -> tuple[int, int] | None:
+    """Where the shortest run that starts at i, j ends."""
+    if i >= len(source) or j >= len(target):
+        return None
+    left, right = source[i], target[j]
+    i, j = i + 1, j + 1
+    while left != right:
+        if _divides(left, right) and i < len(source):
+            left, i = left * source[i], i + 1
+        elif j < len(target):
+            right, j = right * target[j], j + 1
+        elif i < len(source):
+            left, i = left * source[i], i + 1
+        else:
+            return None
+    return i, j
+
+
+def _divides(small: Dim, big: Dim) -> bool:
+    if isinstance(small, int) and isinstance(big, int):
+        return small < big
+    return small != 0 and dims.floordiv(big, small) * small == big
+
+
+def gathered(order: Order, groups: list[Group], source: tuple[Dim, ...]) -> Order:
+    """`order` with the axes of each run brought together, at the place of the first of them, in their own order."""
+    run_of = {axis: axes for axes, _ in groups for axis in axes}
+    result: list[int] = []
+    for axis in order:
+        if axis not in result:
+            result += run_of[axis]
+    return tuple(result)
+
+
+def carried(order: Order, groups: list[Group], source: tuple[Dim, ...], target: tuple[Dim, ...]) -> Order:
+    """The order of the result when the operand is in `order`; new axes of size 1 follow the axis before them."""
+    made = {axes[0]: new for axes, new in groups if axes}
+    result = [axis for old in order for axis in made.get(old, ())]
+    for axis in sorted(new[0] for axes, new in groups if not axes):
+        result.insert(result.index(axis - 1) + 1 if axis else 0, axis)
+    return tuple(result)
