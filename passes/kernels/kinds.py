@@ -8,16 +8,20 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from onnxc.passes.kernels import concat, pad
+from onnxc.passes.kernels import concat, pad, reduce
 from onnxc.passes.kernels import map as map_kernel
 
-KINDS: dict[str, ModuleType] = {"map": map_kernel, "concat": concat, "pad": pad}
+KINDS: dict[str, ModuleType] = {"map": map_kernel, "concat": concat, "pad": pad, "reduce": reduce}
 
 # Full operation name → kind. Ops that are neither roots nor element-wise nor moves have no lowering.
-ROOTS: dict[str, str] = {"onnx.Concat": "concat", "onnx.Pad": "pad"}
+ROOTS: dict[str, str] = {
+    "onnx.Concat": "concat",
+    "onnx.Pad": "pad",
+    **{f"onnx.{name}": "reduce" for name in reduce.REDUCTIONS},
+}
 
 # Roots whose kernels read each element of an operand once, so that element-wise producers may be computed on the way.
-READS_ONCE: set[str] = {"onnx.Concat", "onnx.Pad"}
+READS_ONCE: set[str] = {"onnx.Concat", "onnx.Pad", *(f"onnx.{name}" for name in reduce.REDUCTIONS)}
 
 # Kinds that evaluate element-wise consumers on their result before they store it.
-EPILOGUES: set[str] = set()
+EPILOGUES: set[str] = {"reduce"}

@@ -92,15 +92,16 @@ def emit(b: KernelBuilder) -> None:
         return
     sizes = [b.dim(e) for e in extents]
     with b.loop(b.begin, b.end) as row:
-        _nest(b, ev, groups, sizes, _unflattened(row, sizes[:depth]) if depth else [row])
+        _nest(b, ev, groups, sizes, unflattened(row, sizes[:depth]) if depth else [row])
 
 
-def _unflattened(row: im.Index, sizes: list[im.Index]) -> list[im.Index]:
+def unflattened(row: im.Index, sizes: list[im.Index]) -> list[im.Index]:
+    """The index into each of `sizes` for position `row` of their product; the first is not taken modulo."""
     points: list[im.Index] = []
     for size in reversed(sizes[1:]):
         points.append(im.mod(row, size))
         row = im.floordiv(row, size)
-    return [row, *points[::-1]]
+    return [row, *points[::-1]] if sizes else []
 
 
 def _nest(b: KernelBuilder, ev: Evaluator, groups: list[list[int]], sizes: list[im.Index], point: list[im.Index]) -> None:

@@ -14,7 +14,7 @@ from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.map import GRAIN
+from onnxc.passes.kernels.map import GRAIN, unflattened
 
 
 def launch(kernel: KernelFunction) -> Launch:
@@ -32,7 +32,7 @@ def emit(b: KernelBuilder) -> None:
         b.outputs[0].store(ev.at(root.operands[0], ()), ())
         return
     with b.loop(b.begin, b.end) as row:
-        outer = _unflattened(row, shape[:-1])
+        outer = unflattened(row, shape[:-1])
         if root.attr("mode", "constant") == "constant":
             _constant_row(b, ev, outer, shape, source, begins)
         else:
@@ -51,14 +51,6 @@ def _begins(ev: Evaluator, rank: int) -> list[im.Index]:
     for axis, pad in zip(axes, pads[: len(axes)], strict=True):
         begins[axis] = pad
     return begins
-
-
-def _unflattened(row: im.Index, sizes: list[im.Index]) -> list[im.Index]:
-    points: list[im.Index] = []
-    for size in reversed(sizes[1:]):
-        points.append(im.mod(row, size))
-        row = im.floordiv(row, size)
-    return [row, *points[::-1]] if sizes else []
 
 
 def _constant_row(b: KernelBuilder, ev: Evaluator, outer, shape, source, begins) -> None:

@@ -6,6 +6,8 @@ and casts are guarded, since the models' data decides their operands.
 
 from __future__ import annotations
 
+import re
+
 from mlir import ir
 from mlir.dialects import arith, vector
 
@@ -23,11 +25,14 @@ def storage_type(elem: str) -> ir.Type:
     return element_type(STORAGE.get(elem, elem))
 
 
+def bit_width(elem: str) -> int:
+    """Bits of one element in memory ("ui8" → 8, "bf16" → 16, "f8E4M3FN" → 8, "i1" → 8)."""
+    return int(re.match(r"[a-z]+(\d+)", STORAGE.get(elem, elem)).group(1))
+
+
 def byte_width(elem: str) -> int:
     """Bytes of one element in memory."""
-    elem = STORAGE.get(elem, elem)
-    digits = "".join(c for c in elem.replace("bf", "f")[1:4].lstrip("i") if c.isdigit()) if elem[0] != "u" else elem[2:]
-    return max(1, int(digits) // 8)
+    return max(1, bit_width(elem) // 8)
 
 
 def is_float(elem: str) -> bool:
