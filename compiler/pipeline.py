@@ -8,6 +8,7 @@ from onnxc.passes.emit_main import emit_main
 from onnxc.passes.fold_constants import fold_constants
 from onnxc.passes.group_operators import STAYS, VIEWS, group_operators
 from onnxc.passes.infer_shapes import infer_shapes
+from onnxc.passes.innermost_softmax import innermost_softmax
 from onnxc.passes.kernels.kinds import ROOTS
 from onnxc.passes.lowering.registry import ELEMENTWISE, MOVES
 from onnxc.passes.merge_equal import merge_equal
@@ -23,7 +24,7 @@ REWRITTEN = frozenset({"BatchNormalization", "Dropout", "Split"})
 
 #: level → the passes that work on it, the last one giving the next level
 PIPELINE: dict[str, tuple[PassFunction, ...]] = {
-    "graph": (infer_shapes, fold_constants, simplify, merge_equal, infer_shapes, split_to_slices, remove_dead, group_operators),
+    "graph": (infer_shapes, fold_constants, simplify, merge_equal, infer_shapes, split_to_slices, innermost_softmax, remove_dead, group_operators),
     "tensor": (outline_kernels,),
     "kernels": (choose_schedules, pack_weights, plan_memory, emit_main),
 }

@@ -23,7 +23,7 @@ from onnxc.dialects.onnx import node_name
 from onnxc.dialects.types import Tensor
 from onnxc.passes import lowering  # noqa: F401  (fills the tables)
 from onnxc.passes.contract import Program, transforms
-from onnxc.passes.kernels.kinds import EPILOGUES, READS_ONCE, ROOTS
+from onnxc.passes.kernels.kinds import EPILOGUES, IN_RESULT, READS_ONCE, ROOTS
 from onnxc.passes.lowering.registry import ELEMENTWISE, MOVES
 
 VIEWS = {"onnx.Reshape", "onnx.Flatten", "onnx.Squeeze", "onnx.Unsqueeze", "onnx.Identity"}
@@ -110,6 +110,8 @@ def _joins(op: ir.Operation, user: ir.Operation, group: Group) -> bool:
     if any(use.owner.operation not in inside for use in op.results[0].uses):
         return False
     result, sink = Tensor.of(op.results[0].type), Tensor.of(group.sink.results[0].type)
+    if _keeps_element_type(op, group) and Tensor.of(group.sink.results[0].type).elem != result.elem:
+        return False
     if op.name in ROOTS:
         return group.root is None and ROOTS[op.name] in EPILOGUES and result.shape == sink.shape and all(_elementwise(o) for o in group.ops) and all(
             Tensor.of(o.results[0].type).shape == sink.shape for o in group.ops)
@@ -125,6 +127,11 @@ def _joins(op: ir.Operation, user: ir.Operation, group: Group) -> bool:
     cheap = op.name.removeprefix("onnx.") not in EXPENSIVE
     moved = user.name.removeprefix("onnx.") in MOVES
     return cheap and (result.numel == 1 or (moved and _elementwise(op) and _no_more(sink, result)))
+
+
+def _keeps_element_type(op: ir.Operation, group: Group) -> bool:
+    root = op if op.name in ROOTS else group.root
+    return root is not None and ROOTS[root.name] in IN_RESULT
 
 
 def _no_more(sink: Tensor, result: Tensor) -> bool:

@@ -8,20 +8,42 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from onnxc.passes.kernels import concat, pad, reduce
+from onnxc.passes.kernels import concat, normalization, pad, reduce, softmax
 from onnxc.passes.kernels import map as map_kernel
 
-KINDS: dict[str, ModuleType] = {"map": map_kernel, "concat": concat, "pad": pad, "reduce": reduce}
+KINDS: dict[str, ModuleType] = {
+    "map": map_kernel,
+    "concat": concat,
+    "pad": pad,
+    "reduce": reduce,
+    "softmax": softmax,
+    "normalization": normalization,
+}
 
 # Full operation name → kind. Ops that are neither roots nor element-wise nor moves have no lowering.
 ROOTS: dict[str, str] = {
     "onnx.Concat": "concat",
     "onnx.Pad": "pad",
+    "onnx.Softmax": "softmax",
+    "onnx.LogSoftmax": "softmax",
+    "onnx.LayerNormalization": "normalization",
+    "onnx.RMSNormalization": "normalization",
     **{f"onnx.{name}": "reduce" for name in reduce.REDUCTIONS},
 }
 
 # Roots whose kernels read each element of an operand once, so that element-wise producers may be computed on the way.
-READS_ONCE: set[str] = {"onnx.Concat", "onnx.Pad", *(f"onnx.{name}" for name in reduce.REDUCTIONS)}
+READS_ONCE: set[str] = {
+    "onnx.Concat",
+    "onnx.Pad",
+    "onnx.Softmax",
+    "onnx.LogSoftmax",
+    "onnx.LayerNormalization",
+    "onnx.RMSNormalization",
+    *(f"onnx.{name}" for name in reduce.REDUCTIONS),
+}
 
 # Kinds that evaluate element-wise consumers on their result before they store it.
-EPILOGUES: set[str] = {"reduce"}
+EPILOGUES: set[str] = {"reduce", "softmax", "normalization"}
+
+# Kinds that keep intermediate values in the result's buffer: all they fuse has the root's element type.
+IN_RESULT: set[str] = {"softmax", "normalization"}

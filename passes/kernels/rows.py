@@ -1,0 +1,72 @@
+"""Row kernels' common ground: sweeps over one row in 64 virtual lanes, whatever the machine's vectors are.
+
+A row is a run of `length` consecutive elements. A sweep goes through it in chunks of LANES, each in pieces of the
+machine's width; accumulators have LANES lanes, which `reduce.joined_lanes` joins, so the bits are the same everywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from mlir import ir
+from mlir.dialects import arith, vector
+
+from onnxc.passes.kernels import index_math as im
+from onnxc.passes.kernels import scalars
+from onnxc.passes.kernels.builder import KernelBuilder
+from onnxc.passes.kernels.reduce import LANES, joined_lanes, lane_mask
+
+# What a sweep does with one piece: (position in the row, mask or None, this piece's accumulators) → next accumulators.
+Piece = Callable[[im.Index, ir.Value | None, list[ir.Value]], list[ir.Value]]
+
+
+def piece_width(b: KernelBuilder, elem: str) -> int:
+    """Lanes of one machine vector."""
+    return max(4, min(LANES, b.target.vector_bits // scalars.bit_width(elem)))
+
+
+def sweep(b: KernelBuilder, length: im.Index, elem: str, starts: list[ir.Value], piece: Piece) -> list[ir.Value]:
+    """Runs `piece` over a row and returns the accumulators, each a vector of LANES lanes (from `starts`, scalars)."""
+    width = piece_width(b, elem)
+    count = LANES // width
+    initial = [scalars.splat(s, width) for s in starts for _ in range(count)]
+
+    def chunk(i: ir.Value, carried: list[ir.Value], rest: im.Index | None) -> list[ir.Value]:
+        columns = [carried[k * count:(k + 1) * count] for k in range(len(starts))]
+        results: list[list[ir.Value]] = [[] for _ in starts]
+        for j in range(count):
+            mine = [column[j] for column in columns]
+            mask = None if rest is None else lane_mask(im.sub(rest, j * width), width)
+            new = piece(im.add(i, j * width), mask, mine)
+            for k, (old, v) in enumerate(zip(mine, new, strict=True)):
+                results[k].append(v if mask is None else arith.select(mask, v, old))
+        return [v for column in results for v in column]
+
+    whole = im.mul(im.floordiv(length, LANES), LANES)
+    carried = b.reduce(0, whole, LANES, initial, lambda i, *c: chunk(i, list(c), None))
+    rest = im.sub(length, whole)
+    if not (isinstance(rest, int) and rest == 0):
+        carried = b.reduce(whole, length, LANES, carried, lambda i, *c: chunk(i, list(c), rest))
+    return [_concatenated(carried[k * count:(k + 1) * count]) for k in range(len(starts))]
+
+
+def _concatenated(pieces: list[ir.Value]) -> ir.Value:
+    """The pieces' lanes one after another."""
+    while len(pieces) > 1:
+        pieces = [_pair(a, c) for a, c in zip(pieces[::2], pieces[1::2], strict=True)]
+    return pieces[0]
+
+
+def _pair(a: ir.Value, c: ir.Value) -> ir.Value:
+    width = ir.VectorType(a.type).shape[0]
+    return vector.shuffle(a, c, ir.DenseI64ArrayAttr.get(list(range(2 * width))))
+
+
+def total(v: ir.Value) -> ir.Value:
+    """The sum of all lanes."""
+    return joined_lanes(v, scalars.add)
+
+
+def largest(v: ir.Value) -> ir.Value:
+    """The maximum of all lanes (NaN if one is)."""
+    return joined_lanes(v, scalars.maximum)
