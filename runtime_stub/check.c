@@ -91,9 +91,10 @@ static int32_t check_input(context *c, const onnxc_tensor *given, const onnxc_va
     if (given->dtype != value->dtype)
         return fail(c, ONNXC_BAD_ARGUMENT, "input '%s' is tensor(%s), not tensor(%s)", value->name,
                     type_name(given->dtype), type_name(value->dtype));
-    if (given->rank != value->rank || (given->rank > 0 && !given->dims))
+    if (given->rank > 0 && !given->dims) return fail(c, ONNXC_BAD_ARGUMENT, "input '%s' has no dims", value->name);
+    if (given->rank != value->rank)
         return fail(c, ONNXC_BAD_ARGUMENT, "input '%s' has %d dims %s, not %d (the model takes %s)", value->name,
-                    given->rank, dims_text(text, given->dims ? given->rank : 0, given->dims), value->rank,
+                    given->rank, dims_text(text, given->rank, given->dims), value->rank,
                     value_text(more, value));
     for (int32_t i = 0; i < value->rank; i++) {
         if (c->in_dims[at + i] == given->dims[i]) continue;

@@ -199,7 +199,9 @@ def test_bindings_match_the_header(workshop: Workshop) -> None:
     for name, struct_type in vars(abi).items():
         if name.startswith("struct_") and hasattr(struct_type, "_fields_"):
             c_name = name.removeprefix("struct_")
-            checks.append(f"_Static_assert(sizeof({c_name}) == {__import__('ctypes').sizeof(struct_type)}, {c_name!r});")
+            checks.append(
+                f"_Static_assert(sizeof({c_name}) == {__import__('ctypes').sizeof(struct_type)}, {c_name!r});"
+            )
             checks += [
                 f"_Static_assert(offsetof({c_name}, {field[0]}) == {getattr(struct_type, field[0]).offset}, {c_name!r});"
                 for field in struct_type._fields_
