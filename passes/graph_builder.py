@@ -88,6 +88,13 @@ class GraphBuilder:
         self.note(op)
         return op
 
+    def again(self, op: OnnxOp, operands: Sequence[ir.Value | None], attrs: Mapping[str, object] = {}) -> ir.Value:
+        """`op` with other operands and some other attributes, under its own name (location)."""
+        before, self._location = self._location, op.op.location
+        made = self.one(op.name, operands, op.op.results[0].type, self.attributes(op) | dict(attrs))
+        self._location = before
+        return made
+
     def one(
         self, name: str, operands: Sequence[ir.Value | None], type: ir.Type | Tensor, attrs: Mapping[str, object] = {}
     ) -> ir.Value:
@@ -111,6 +118,10 @@ class GraphBuilder:
         value = build_constant(np.asarray(array, order="C"), self.weights, loc=self._location, ip=self._ip)
         self._defs[value] = value.owner
         return value
+
+    def constant_of(self, array: np.ndarray, elem: str) -> ir.Value:
+        """A constant of these numbers in another element type."""
+        return self.constant(np.asarray(array).astype(dtype_of(elem)))
 
     def attributes(self, op: OnnxOp) -> dict[str, ir.Attribute]:
         """All attributes of the op, to build another like it."""

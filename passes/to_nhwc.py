@@ -1,10 +1,10 @@
 """graph -> graph: convolutions and pools work channels last, and Transposes move to where they are unavoidable.
 
-Before:  %0 = "onnx.Conv"(%x, %w, %b) {pads = [1, 1, 1, 1]}      : (tensor<1x3x8x8xf32>, …) -> tensor<1x4x8x8xf32>
+Before:  %0 = "onnx.Conv"(%x, %w, %b) {pads = [1, 1, 1, 1]} : (tensor<1x3x8x8xf32>, …) -> tensor<1x4x8x8xf32>
          %1 = "onnx.Relu"(%0)
-After:   %t = "onnx.Transpose"(%x) {perm = [0, 2, 3, 1]}         : … -> tensor<1x8x8x3xf32>
+After:   %t = "onnx.Transpose"(%x) {perm = [0, 2, 3, 1]} : … -> tensor<1x8x8x3xf32>
          %0 = "kernel.conv"(%t, %w_hwio, %b) {strides, dilations, pads, group}
-         %1 = "onnx.Relu"(%0)                                    : … -> tensor<1x8x8x4xf32>
+         %1 = "onnx.Relu"(%0)       : … -> tensor<1x8x8x4xf32>
          %2 = "onnx.Transpose"(%1) {perm = [0, 3, 1, 2]}
 Keeps:   values, the function's interface (NCHW), locations.
 Leaves:  no onnx Conv, AveragePool, ConvTranspose or MaxPool, apart from a MaxPool whose indices are used and windows that
@@ -12,7 +12,7 @@ Leaves:  no onnx Conv, AveragePool, ConvTranspose or MaxPool, apart from a MaxPo
 
 Internal ops, for one to three spatial axes (S: their sizes, K: the kernel's), attributes always present:
   kernel.conv(x [N, S, C], w [K, C/group, M], bias? [M]) {strides, dilations, pads, group} -> [N, S', M]
-  kernel.conv_transpose(x [N, S, C], w [K, C, M/group], bias? [M]) {…, output_padding} -> [N, S', M]
+  kernel.conv_transpose(x, w [K, C, M/group], bias? [M]) {…, output_padding} -> [N, S', M]
   kernel.max_pool(x [N, S, C]) {kernel_shape, strides, dilations, pads, ceil_mode} -> [N, S', C]
   kernel.average_pool(x) {…, count_include_pad} -> [N, S', C]
 pads: all before, then all behind.

@@ -7,9 +7,9 @@ from onnxc.dialects.types import Tensor, is_tensor
 from onnxc.passes.layouts.versions import Layouts, carries, native, permuted
 
 UNARY = (
-    "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast Ceil Celu Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish "
-    "IsInf IsNaN LeakyRelu Log Mish Neg Not Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh Softplus Softsign "
-    "Sqrt Swish Tan Tanh ThresholdedRelu microsoft.Gelu microsoft.QuickGelu Clip"
+    "Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Cast Ceil Celu Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid "
+    "HardSwish IsInf IsNaN LeakyRelu Log Mish Neg Not Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh "
+    "Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu microsoft.Gelu microsoft.QuickGelu Clip"
 )
 NARY = (
     "Add Sub Mul Div Pow Mod Min Max Mean Sum Equal Less Greater LessOrEqual GreaterOrEqual And Or Xor Where PRelu "

@@ -123,3 +123,21 @@ func.func @joining(%x: tensor<2x3xf32>, %y: tensor<2x3xf32>, %z: tensor<3xf32>) 
   %3 = "onnx.Sum"(%1, %2, %1) : (tensor<6x3xf32>, tensor<6x3xf32>, tensor<6x3xf32>) -> tensor<6x3xf32>
   return %3 : tensor<6x3xf32>
 }
+
+// A Pad of zeros becomes pads of the convolution or of the pool (which must then count them); depth to space is a Transpose.
+// CHECK-LABEL: func.func @windows
+// CHECK:         %[[C:.*]] = "onnx.Conv"(%arg0, %arg1) {auto_pad = "NOTSET", pads = array<i64: 1, 2, 2, 1>}
+// CHECK:         %[[P:.*]] = "onnx.AveragePool"(%arg0) {auto_pad = "NOTSET", count_include_pad = 1 : i64, kernel_shape = array<i64: 2, 2>, pads = array<i64: 1, 1, 1, 1>}
+// CHECK:         "onnx.Transpose"({{.*}}) {perm = array<i64: 0, 3, 4, 1, 5, 2>}
+// CHECK:         "onnx.ReduceMean"(%arg0{{.*}}) {keepdims = 1 : i64, operand_values = {"1" = [2, 3]}}
+func.func @windows(%x: tensor<1x4x4x4xf32>, %w: tensor<2x4x3x3xf32>)
+    -> (tensor<1x2x5x5xf32>, tensor<1x4x5x5xf32>, tensor<1x1x8x8xf32>, tensor<1x4x1x1xf32>) {
+  %n = "onnx.None"() : () -> none
+  %0 = "onnx.Pad"(%x, %n) {operand_values = {"1" = [0, 0, 0, 1, 0, 0, 1, 0]}} : (tensor<1x4x4x4xf32>, none) -> tensor<1x4x5x5xf32>
+  %1 = "onnx.Conv"(%0, %w) {pads = array<i64: 1, 1, 1, 1>} : (tensor<1x4x5x5xf32>, tensor<2x4x3x3xf32>) -> tensor<1x2x5x5xf32>
+  %2 = "onnx.Pad"(%x, %n) {operand_values = {"1" = [0, 0, 1, 1, 0, 0, 1, 1]}} : (tensor<1x4x4x4xf32>, none) -> tensor<1x4x6x6xf32>
+  %3 = "onnx.AveragePool"(%2) {kernel_shape = array<i64: 2, 2>} : (tensor<1x4x6x6xf32>) -> tensor<1x4x5x5xf32>
+  %4 = "onnx.DepthToSpace"(%x) {blocksize = 2 : i64} : (tensor<1x4x4x4xf32>) -> tensor<1x1x8x8xf32>
+  %5 = "onnx.GlobalAveragePool"(%x) : (tensor<1x4x4x4xf32>) -> tensor<1x4x1x1xf32>
+  return %1, %3, %4, %5 : tensor<1x2x5x5xf32>, tensor<1x4x5x5xf32>, tensor<1x1x8x8xf32>, tensor<1x4x1x1xf32>
+}
