@@ -57,6 +57,12 @@ class KernelFunction:
         return [(i, FAILURES[op.name]) for i, op in enumerate(self.ops) if op.name in FAILURES]
 
     @property
+    def constants(self) -> frozenset[int]:
+        """Positions of the operands that are constant in every call."""
+        attributes = self.func.attributes
+        return frozenset(ir.DenseI64ArrayAttr(attributes["kernel.constants"])) if "kernel.constants" in attributes else frozenset()
+
+    @property
     def schedule(self) -> dict[str, int | str]:
         attribute = self.func.attributes["kernel.schedule"] if "kernel.schedule" in self.func.attributes else None
         if attribute is None:

@@ -1,0 +1,148 @@
+"""The register tile that all contractions share: rows × vectors of accumulators, carried through the summation loops.
+
+The order of summation is a promise (same bits for any tile, width, split): an element is summed in blocks of `BLOCK`
+terms, each block from zero with fused multiply-adds in the order of k, the blocks added in order. Every row of every
+tile does exactly that, so tiles may be cut anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith, math, vector
+
+from onnxc.passes.kernels import index_math as im
+from onnxc.passes.kernels import scalars
+from onnxc.passes.kernels.builder import KernelBuilder
+
+BLOCK = 512
+Loader = Callable[[im.Index], tuple[Sequence[ir.Value], Sequence[ir.Value]]]
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """How elements are computed: halves through f32, everything else as it is; `lanes` elements a vector."""
+
+    elem: str
+    compute: str
+    lanes: int
+    fused: bool
+
+    @property
+    def type(self) -> ir.Type:
+        return scalars.vector_of(scalars.element_type(self.compute), self.lanes)
+
+    def zero(self) -> ir.Value:
+        return scalars.constant(0, self.type)
+
+    def widen(self, v: ir.Value) -> ir.Value:
+        return scalars.cast(v, self.elem, self.compute)
+
+    def narrow(self, v: ir.Value) -> ir.Value:
+        return scalars.cast(v, self.compute, self.elem)
+
+    def multiply_add(self, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+        """a·b + c, rounded once where the target has such an instruction."""
+        if scalars.is_float(self.compute):
+            return math.fma(a, b, c) if self.fused else arith.addf(arith.mulf(a, b), c)
+        return arith.addi(arith.muli(a, b), c)
+
+
+def arithmetic(elem: str, target, columns: im.Index | None = None) -> Arithmetic:
+    """For element type `elem` on the target; a contraction with one column has no use for vectors."""
+    compute = "f32" if elem in ("f16", "bf16") else elem
+    lanes = 1 if columns == 1 else max(1, target.vector_bits // (8 * scalars.byte_width(compute)))
+    return Arithmetic(elem, compute, lanes, target.has_fma)
+
+
+def sum_products(b: KernelBuilder, sums: Arithmetic, rows: int, vectors: int, first: im.Index, last: im.Index,
+                 load: Loader, acc: Sequence[ir.Value]) -> list[ir.Value]:
+    """acc[r, v] += a[r, k]·b[k, v] for k in [first, last), one block's share; `load(k)` gives (a per row, b per vector).
+
+    Accumulators are in row-major order.
+    """
+
+    def step(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
+        scalars_a, vectors_b = load(k)
+        after = []
+        for r in range(rows):
+            broadcast = scalars.splat(scalars_a[r], sums.lanes)
+            after += [sums.multiply_add(broadcast, vectors_b[v], carried[r * vectors + v]) for v in range(vectors)]
+        return after
+
+    return b.reduce(first, last, 1, acc, step)
+
+
+def sum_blocks(b: KernelBuilder, sums: Arithmetic, rows: int, vectors: int, terms: im.Index, load: Loader) -> list[ir.Value]:
+    """The sums over k in [0, terms), in blocks."""
+    zeros = [sums.zero()] * (rows * vectors)
+    if isinstance(terms, int) and terms <= BLOCK:
+        return sum_products(b, sums, rows, vectors, 0, terms, load, zeros)
+
+    def block(start: ir.Value, *totals: ir.Value) -> list[ir.Value]:
+        stop = im.minimum(im.add(start, BLOCK), terms)
+        part = sum_products(b, sums, rows, vectors, start, stop, load, zeros)
+        return [scalars.add(t, p) for t, p in zip(totals, part, strict=True)]
+
+    return b.reduce(0, terms, BLOCK, zeros, block)
+
+
+def row_tiles(b: KernelBuilder, rows: im.Index, height: int, first: im.Index, last: im.Index,
+              tile: Callable[[im.Index, int], None]) -> None:
+    """Calls `tile(start row, rows)` to emit tiles number `first` … `last` - 1 of the rows, each of at most `height` rows.
+
+    A known number of rows is cut into tiles that differ by one row at most; else the last tile is emitted in pieces.
+    """
+    if isinstance(rows, int):
+        count = max(1, -(-rows // height))
+        small, extra = divmod(rows, count)
+        if extra:
+            with b.loop(first, im.minimum(last, extra)) as t:
+                tile(im.mul(t, small + 1), small + 1)
+        if small and count > extra:
+            with b.loop(im.maximum(first, extra), last) as t:
+                tile(im.add(im.mul(t, small), extra), small)
+        return
+    whole = im.floordiv(rows, height)
+    with b.loop(first, im.minimum(last, whole)) as t:
+        tile(im.mul(t, height), height)
+    with b.when(im.both(im.compare(last, ">", whole), im.compare(im.mul(whole, height), "<", rows))):
+        done = im.mul(whole, height)
+        piece = 1 << max(0, (height - 1).bit_length() - 1)
+        while piece and height > 1:
+            after = im.add(done, piece)
+            fits = im.compare(after, "<=", rows)
+            with b.when(fits):
+                tile(done, piece)
+            done = im.select(fits, after, done)
+            piece //= 2
+
+
+def tile_count(rows, height: int):
+    """How many tiles `row_tiles` numbers, as a Dim."""
+    count = -(-rows // height) if isinstance(rows, int) else (rows + (height - 1)) // height
+    return max(1, count) if isinstance(count, int) else count
+
+
+def column_masks(width: int, vectors: int, columns: im.Index, start: im.Index, exact: bool) -> list[ir.Value | None]:
+    """Per vector from column `start`: which lanes lie before `columns`; None where all do, as `exact` says."""
+    if exact or width == 1:
+        return [None] * vectors
+    type_ = ir.VectorType.get([width], ir.IntegerType.get_signless(1))
+    left = im.sub(columns, start)
+    return [vector.create_mask(type_, [im.value(im.maximum(im.sub(left, v * width), 0))]) for v in range(vectors)]
+
+
+def store_tile(b: KernelBuilder, ev, result: ir.Value, lanes_of: Callable[[int], object], points: Callable[[int, int], Sequence[im.Index]],
+               rows: int, vectors: int, element: Callable[[Sequence[im.Index], object, ir.Value], ir.Value],
+               acc: Sequence[ir.Value]) -> None:
+    """Runs the epilogue on a tile: `element(point, lanes, sum)` gives the root's result there, which the kernel's
+    results are computed from and stored."""
+    for r in range(rows):
+        for v in range(vectors):
+            point, lanes = tuple(points(r, v)), lanes_of(v)
+            ev.seed(result, point, lanes, element(point, lanes, acc[r * vectors + v]))
+            for value, out in zip(b.kernel.results, b.outputs, strict=True):
+                out.store_vector(ev.at(value, point, lanes), out.offset(point), lanes.mask)

@@ -1,0 +1,207 @@
+"""Kernel kind `matmul`: MatMul, Gemm and FusedMatMul, batched with broadcast, any operand transposed.
+
+A unit of the parallel extent is (batch, group of row tiles, panel of columns). A constant B is packed into panels
+[batch…][panel][k][column] of the register tile's width, so that the innermost loop reads it in one stream.
+"""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import memref
+
+from onnxc.dialects import dims
+from onnxc.dialects.types import Tensor
+from onnxc.passes.kernels import contraction, scalars
+from onnxc.passes.kernels import index_math as im
+from onnxc.passes.kernels.builder import KernelBuilder
+from onnxc.passes.kernels.contraction import Arithmetic
+from onnxc.passes.kernels.evaluate import Evaluator, Lanes
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.matmul_problem import Matmul
+from onnxc.passes.kernels.packing import Packing
+from onnxc.passes.kernels.register_tiles import choose_tile
+
+GRAIN_NANOSECONDS = 20_000  # work worth a thread
+
+
+@dataclass(frozen=True)
+class MatmulSchedule:
+    """Register tile `rows` × `vectors` of `lanes`; `group` row tiles a unit; `packed`: B lies in panels."""
+
+    rows: int
+    vectors: int
+    lanes: int
+    group: int
+    packed: int = 0
+    prefetch: int = 0
+
+    @property
+    def width(self) -> int:
+        return self.vectors * self.lanes
+
+
+def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
+    """The heuristic schedule for the kernel's shapes; B is packed if it is constant."""
+    p = Matmul.of(kernel)
+    sums = contraction.arithmetic(p.elem, target, p.n)
+    rows, vectors = choose_tile(p.rows, p.n, sums.lanes, target)
+    packed = int(p.b_position in kernel.constants and p.has_n and not p.transposed_batch_b)
+    k = p.k if isinstance(p.k, int) else 512
+    row_bytes = max(1, k * scalars.byte_width(p.elem))
+    group = max(1, target.l2_bytes // 4 // (row_bytes * rows))
+    tiles = contraction.tile_count(p.rows, rows)
+    group = min(group, tiles) if isinstance(tiles, int) else min(group, 16)
+    return asdict(MatmulSchedule(rows, vectors, sums.lanes, group, packed, packed))
+
+
+def packings(kernel: KernelFunction) -> list[Packing]:
+    s = MatmulSchedule(**kernel.schedule)
+    if not s.packed:
+        return []
+    p = Matmul.of(kernel)
+    shape = Tensor.of(kernel.operands[p.b_position].type).shape
+    transposed, width = p.trans_b, s.width
+    *batch, k, n = shape
+    if transposed:
+        k, n = n, k
+    packed = (*batch, -(-n // width), k, width)
+
+    def make(array: np.ndarray) -> np.ndarray:
+        matrix = array.reshape(*batch, *((n, k) if transposed else (k, n)))
+        matrix = np.swapaxes(matrix, -1, -2) if transposed else matrix
+        padded = np.zeros((*batch, k, packed[-3] * width), array.dtype)
+        padded[..., :n] = matrix
+        return np.moveaxis(padded.reshape(*batch, k, packed[-3], width), -3, -2)
+
+    return [Packing(p.b_position, packed, f"panels{width}{'t' if transposed else ''}", make)]
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The units: batch × row groups × panels."""
+
+    batch: dims.Dim
+    tiles: dims.Dim
+    groups: dims.Dim
+    panels: dims.Dim
+
+
+def _grid(p: Matmul, s: MatmulSchedule) -> Grid:
+    tiles = contraction.tile_count(p.rows, s.rows)
+    groups = (tiles + (s.group - 1)) // s.group
+    panels = (p.n + (s.width - 1)) // s.width
+    return Grid(dims.product(p.batch), tiles, groups, panels)
+
+
+def launch(kernel: KernelFunction) -> Launch:
+    p, s = Matmul.of(kernel), MatmulSchedule(**kernel.schedule)
+    grid = _grid(p, s)
+    rows = min(p.rows, s.group * s.rows) if isinstance(p.rows, int) else s.group * s.rows
+    k = p.k if isinstance(p.k, int) else 512
+    nanoseconds = max(2 * rows * k * s.width / 100, 4 * k * s.width / 20)
+    return Launch(grid.batch * grid.groups * grid.panels, max(1, int(GRAIN_NANOSECONDS / max(1, nanoseconds))))
+
+
+def emit(b: KernelBuilder) -> None:
+    p, s = Matmul.of(b.kernel), MatmulSchedule(**b.kernel.schedule)
+    _Emitter(b, p, s).run()
+
+
+class _Emitter:
+    def __init__(self, b: KernelBuilder, p: Matmul, s: MatmulSchedule):
+        self.b, self.p, self.s = b, p, s
+        self.sums = Arithmetic(p.elem, contraction.arithmetic(p.elem, b.target).compute, s.lanes, b.target.has_fma)
+        self.ev = Evaluator(b)
+        grid = _grid(p, s)
+        self.groups, self.panels, self.tiles = b.dim(grid.groups), b.dim(grid.panels), b.dim(grid.tiles)
+        self.batch = [b.dim(d) for d in p.batch]
+        self.rows, self.n, self.k = b.dim(p.rows), b.dim(p.n), b.dim(p.k)
+        self.row_dims = [b.dim(d) for d in p.row_dims]
+        self.exact = isinstance(p.n, int) and p.n % s.width == 0
+        self.a = p.left(b, self.ev)
+        self.right = None if s.packed else p.right(b, self.ev)
+
+    def run(self) -> None:
+        b, s = self.b, self.s
+        with b.loop(b.begin, b.end) as unit:
+            panel, rest = im.mod(unit, self.panels), im.floordiv(unit, self.panels)
+            group, batch_number = im.mod(rest, self.groups), im.floordiv(rest, self.groups)
+            batch = _unflattened(batch_number, self.batch)
+            first = im.mul(group, s.group)
+            last = im.minimum(im.add(first, s.group), self.tiles)
+            column = im.mul(panel, s.width)
+            columns = [im.add(column, v * s.lanes) for v in range(s.vectors)]
+            masks = contraction.column_masks(s.lanes, s.vectors, self.n, column, self.exact)
+            lanes = [Lanes(s.lanes, self.p.result_rank - 1 if self.p.has_n else None, m) for m in masks]
+            self.columns, self.lanes = columns, lanes
+            load_b = self._panel(batch, panel, columns, masks, first, last)
+
+            def tile(row: im.Index, rows: int) -> None:
+                with self.ev.scope():
+                    self._tile(batch, row, rows, load_b)
+
+            contraction.row_tiles(b, self.rows, s.rows, first, last, tile)
+
+    def _tile(self, batch, row: im.Index, rows: int, load_b) -> None:
+        load_a = self.a(batch, row, rows)
+
+        def load(k: im.Index):
+            with self.ev.scope():
+                return [self.sums.widen(v) for v in load_a(k)], [self.sums.widen(v) for v in load_b(k, row)]
+
+        acc = contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.k, load)
+        points = [_unflattened(im.add(row, r), self.row_dims) for r in range(rows)]
+        result = self.p.op.results[0]
+
+        def point(r: int, v: int):
+            return self.p.result_point(batch, points[r], self.columns[v])
+
+        contraction.store_tile(self.b, self.ev, result, self.lanes.__getitem__, point, rows, self.s.vectors, self._element, acc)
+
+    def _element(self, point, lanes: Lanes, total: ir.Value) -> ir.Value:
+        return self.sums.narrow(self.p.scaled(self.b, self.ev, point, lanes, total, self.sums))
+
+    def _panel(self, batch, panel: im.Index, columns, masks, first: im.Index, last: im.Index):
+        """load(k, row) gives the vectors of row k of B in this panel."""
+        s = self.s
+        if not s.packed:
+            return self.right(batch, columns, masks, s.lanes)
+        buffer = self.b.inputs[self.b.kernel.operands[self.p.b_position]]
+        number = panel
+        for i, (extent, stride) in enumerate(zip(buffer.shape[:-3], buffer.strides[:-3], strict=True)):
+            skip = len(buffer.shape) - 3 - i
+            if skip <= len(batch) and extent != 1:
+                number = im.add(number, im.mul(batch[-skip], stride // buffer.strides[-3]))
+        base = im.mul(number, buffer.strides[-3])
+
+        def load(k: im.Index, row: im.Index):
+            at = im.add(base, im.mul(k, s.width))
+            if s.prefetch:
+                self._prefetch(buffer, base, k, row)
+            return [buffer.load_vector(im.add(at, v * s.lanes), s.lanes) for v in range(s.vectors)]
+
+        return load
+
+    def _prefetch(self, buffer, base: im.Index, k: im.Index, row: im.Index) -> None:
+        """Each row tile asks for its share of the next panel, spread over k."""
+        s = self.s
+        tiles = s.group if isinstance(self.tiles, int) else 1
+        share = -(-s.width // tiles)
+        line = 64 // scalars.byte_width(self.p.elem)
+        within = im.mod(im.floordiv(row, s.rows), tiles)
+        ahead = im.add(im.add(base, buffer.strides[-3]), im.mul(im.add(im.mul(within, self.k), k), share))
+        for i in range(-(-share // line)):
+            memref.prefetch(buffer.memory, [im.value(im.add(ahead, i * line))], False, 2, True)
+
+
+def _unflattened(number: im.Index, sizes: list[im.Index]) -> list[im.Index]:
+    if not sizes:
+        return []
+    point: list[im.Index] = []
+    for size in reversed(sizes[1:]):
+        point.append(im.mod(number, size))
+        number = im.floordiv(number, size)
+    return [number, *point[::-1]]

@@ -1,0 +1,32 @@
+"""Chooses the register tile of a contraction: how many rows and vectors of accumulators fit shapes and registers best.
+
+rows·vectors accumulators, a row of B and one broadcast must fit: rows·vectors + vectors + 1 ≤ registers (a tile that
+spills is 2× slower).
+"""
+
+from __future__ import annotations
+
+from onnxc.dialects import dims
+
+LATENCY = 4  # cycles of a multiply-add
+MOST_VECTORS = 8
+
+
+def choose_tile(rows: dims.Dim, columns: dims.Dim, lanes: int, target) -> tuple[int, int]:
+    """(rows, vectors) of the tile with the lowest estimate; unknown extents count as large."""
+    m = rows if isinstance(rows, int) else 1 << 16
+    n = columns if isinstance(columns, int) else 1 << 16
+    candidates = [(r, v) for v in range(1, MOST_VECTORS + 1) for r in range(1, 15) if r * v + v + 1 <= target.vector_registers]
+    return min(candidates, key=lambda tile: (_cycles(max(1, m), max(1, n), lanes, *tile), tile[0] * tile[1], tile))
+
+
+def _cycles(m: int, n: int, lanes: int, rows: int, vectors: int) -> float:
+    """Cycles for one k over all tiles: the larger of arithmetic, loads and latency, B's panels coming from L2."""
+    tiles = -(-m // rows)
+    panels = -(-n // (lanes * vectors))
+    height = m / tiles
+    arithmetic = height * vectors / 2
+    loads = (height + vectors) / 2
+    stream = vectors * 1.6  # a vector of B from L2
+    one = max(arithmetic, loads, LATENCY, stream)
+    return tiles * panels * (one + 0.15 * arithmetic / height + 0.3)

@@ -1,0 +1,166 @@
+"""The matmul kernel against numpy: every shape, transposition, broadcast, element type and schedule."""
+
+import itertools
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from .harness import run
+
+DTYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i32": np.int32, "i64": np.int64}
+RTOL = {"f32": 1e-5, "f64": 1e-13, "f16": 2e-3, "bf16": 1e-2, "i32": 0, "i64": 0}
+
+
+def kernel(op, operands, result, attributes="", more=()):
+    """A kernel of one root; `more`: (op, operand type) applied to the result in turn, the operand's type None if unary."""
+    types = [f"tensor<{t}>" for t in operands]
+    extra = [f"tensor<{t}>" for _, t in more if t is not None]
+    out = f"tensor<{result}>"
+    args = ", ".join(f"%a{i}: {t}" for i, t in enumerate(types + extra))
+    names = ", ".join(f"%a{i}" for i in range(len(types)))
+    lines = [f'%r0 = "onnx.{op}"({names}) {{{attributes}}} : ({", ".join(types)}) -> {out}']
+    position = len(types)
+    for i, (name, t) in enumerate(more):
+        if t is None:
+            lines.append(f'%r{i + 1} = "onnx.{name}"(%r{i}) : ({out}) -> {out}')
+        else:
+            lines.append(f'%r{i + 1} = "onnx.{name}"(%r{i}, %a{position}) : ({out}, tensor<{t}>) -> {out}')
+            position += 1
+    body = "\n  ".join([*lines, f"return %r{len(more)} : {out}"])
+    return f'''func.func private @k({args}) -> {out}
+    attributes {{kernel.kind = "matmul", kernel.root = "onnx.{op}"}} {{\n  {body}\n}}'''
+
+
+def spell(shape, elem="f32"):
+    """`?x4xf32, ["N", 4]` from ("N", 4)."""
+    dims = "".join("?x" if isinstance(d, str) else f"{d}x" for d in shape)
+    names = ", ".join(f'"{d}"' if isinstance(d, str) else str(d) for d in shape)
+    return f"{dims}{elem}, [{names}]" if any(isinstance(d, str) for d in shape) else f"{dims}{elem}"
+
+
+def numbers(rng, shape, elem="f32"):
+    if elem[0] == "i":
+        return rng.integers(-9, 9, shape).astype(DTYPES[elem])
+    return rng.standard_normal(shape).astype(DTYPES[elem])
+
+
+def close(result, expected, elem="f32", k=1):
+    scale = np.sqrt(max(k, 1))
+    np.testing.assert_allclose(result.astype(np.float64), expected.astype(np.float64), rtol=RTOL[elem], atol=RTOL[elem] * scale)
+
+
+def matmul64(a, b):
+    wide = np.int64 if a.dtype.kind == "i" else np.float64
+    return np.matmul(a.astype(wide), b.astype(wide))
+
+
+SHAPES = [
+    ((5, 7), (7, 9)), ((1, 64), (64, 100)), ((33, 513), (513, 49)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)),
+    ((2, 1, 3, 4), (5, 4, 6)), ((7,), (7, 3)), ((3, 7), (7,)), ((7,), (7,)), ((2, 3, 7), (7,)), ((7,), (2, 7, 3)),
+    ((0, 4), (4, 3)), ((3, 0), (0, 4)), ((3, 4), (4, 0)), ((2, 0, 3), (3, 4)), ((1, 3, 4), (2, 4, 5)), ((128, 40), (40, 33)),
+]
+
+
+@pytest.mark.parametrize("a, b", SHAPES)
+@pytest.mark.parametrize("constant", [(), (1,)])
+def test_shapes(a, b, constant):
+    rng = np.random.default_rng(1)
+    x, w = numbers(rng, a), numbers(rng, b)
+    expected = matmul64(x, w)
+    (result,) = run(kernel("MatMul", [spell(a), spell(b)], spell(expected.shape)), x, w, constants=constant)
+    close(result, expected, k=a[-1])
+
+
+@pytest.mark.parametrize("a, b, out", [
+    (("M", 8), (8, 20), ("M", 20)), (("M", "K"), ("K", "N"), ("M", "N")), (("B", "M", "K"), ("B", "K", "N"), ("B", "M", "N")),
+    (("B", "M", 16), (16, 24), ("B", "M", 24)), (("B", 3, "K"), ("K", 4), ("B", 3, 4)),
+])  # fmt: skip
+def test_dynamic(a, b, out):
+    rng = np.random.default_rng(2)
+    text = kernel("MatMul", [spell(a), spell(b)], spell(out))
+    for sizes in ({"M": 1, "K": 1, "N": 1, "B": 1}, {"M": 29, "K": 1025, "N": 50, "B": 2}, {"M": 14, "K": 64, "N": 64, "B": 3},
+                  {"M": 0, "K": 5, "N": 3, "B": 2}, {"M": 3, "K": 0, "N": 3, "B": 1}):
+        x = numbers(rng, [sizes.get(d, d) for d in a])
+        w = numbers(rng, [sizes.get(d, d) for d in b])
+        for constant in [(), (1,)] if not any(isinstance(d, str) for d in b) else [()]:
+            (result,) = run(text, x, w, constants=constant)
+            close(result, matmul64(x, w), k=x.shape[-1])
+
+
+@pytest.mark.parametrize("elem", DTYPES)
+@pytest.mark.parametrize("constant", [(), (1,)])
+def test_element_types(elem, constant):
+    rng = np.random.default_rng(3)
+    x, w = numbers(rng, (9, 20), elem), numbers(rng, (20, 37), elem)
+    (result,) = run(kernel("MatMul", [spell((9, 20), elem), spell((20, 37), elem)], spell((9, 37), elem)), x, w, constants=constant)
+    close(result, matmul64(x, w), elem, 20)
+
+
+@pytest.mark.parametrize("trans_a, trans_b, constant", list(itertools.product((0, 1), (0, 1), ((), (1,)))))
+@pytest.mark.parametrize("c", [None, (), (1,), (21,), (10, 1), (10, 21), (1, 21)])
+def test_gemm(trans_a, trans_b, constant, c):
+    rng = np.random.default_rng(4)
+    a = numbers(rng, (6, 10) if trans_a else (10, 6))
+    b = numbers(rng, (21, 6) if trans_b else (6, 21))
+    operands = [a, b] if c is None else [a, b, numbers(rng, c)]
+    attributes = f"transA = {trans_a} : i64, transB = {trans_b} : i64, alpha = 0.5 : f32, beta = 2.0 : f32"
+    (result,) = run(kernel("Gemm", [spell(o.shape) for o in operands], spell((10, 21)), attributes), *operands, constants=constant)
+    expected = 0.5 * matmul64(a.T if trans_a else a, b.T if trans_b else b) + (0 if c is None else 2.0 * operands[2])
+    close(result, expected, k=6)
+
+
+@pytest.mark.parametrize("trans_a, trans_b, batch_a, batch_b", list(itertools.product((0, 1), repeat=4)))
+def test_fused_matmul(trans_a, trans_b, batch_a, batch_b):
+    rng = np.random.default_rng(5)
+    x, w = numbers(rng, (2, 3, 6, 10)), numbers(rng, (2, 3, 10, 7))
+    stored = []
+    for array, trans, batch in ((x, trans_a, batch_a), (w, trans_b, batch_b)):
+        array = np.swapaxes(array, -1, -2) if trans else array
+        stored.append(np.ascontiguousarray(np.moveaxis(array, -2, 0) if batch else array))
+    attributes = f"transA = {trans_a} : i64, transB = {trans_b} : i64, transBatchA = {batch_a} : i64, transBatchB = {batch_b} : i64, alpha = 0.25 : f32"
+    text = kernel("microsoft.FusedMatMul", [spell(s.shape) for s in stored], spell((2, 3, 6, 7)), attributes)
+    (result,) = run(text, *stored)
+    close(result, 0.25 * matmul64(x, w), k=10)
+
+
+def test_epilogue():
+    rng = np.random.default_rng(6)
+    x, w, bias, residual = numbers(rng, (2, 20, 30)), numbers(rng, (30, 41)), numbers(rng, (41,)), numbers(rng, (2, 20, 41))
+    text = kernel("MatMul", [spell(x.shape), spell(w.shape)], spell((2, 20, 41)),
+                  more=[("Add", spell((41,))), ("Relu", None), ("Add", spell((2, 20, 41)))])
+    (result,) = run(text, x, w, bias, residual, constants=(1, 2))
+    close(result, np.maximum(matmul64(x, w) + bias, 0) + residual, k=30)
+
+
+def test_every_schedule_gives_the_same_bits():
+    rng = np.random.default_rng(7)
+    x, w = numbers(rng, (37, 1100)), numbers(rng, (1100, 70))
+    text = kernel("MatMul", [spell(x.shape), spell(w.shape)], spell((37, 70)))
+    (first,) = run(text, x, w)
+    for rows, vectors, group, constant in [(1, 1, 1, ()), (9, 3, 2, (1,)), (14, 2, 1, (1,)), (6, 4, 3, ()), (3, 8, 9, (1,))]:
+        (result,) = run(text, x, w, constants=constant, schedule={"rows": rows, "vectors": vectors, "group": group})
+        assert result.tobytes() == first.tobytes()
+    (narrow,) = run(text, x, w, constants=(1,), mcpu="x86-64-v3")
+    assert narrow.tobytes() == first.tobytes()
+    (dynamic,) = run(kernel("MatMul", [spell(("M", "K")), spell(("K", "N"))], spell(("M", "N"))), x, w)
+    assert dynamic.tobytes() == first.tobytes()
+
+
+def test_baseline_target():
+    rng = np.random.default_rng(8)
+    x, w = numbers(rng, (10, 30)), numbers(rng, (30, 19))
+    (result,) = run(kernel("MatMul", [spell(x.shape), spell(w.shape)], spell((10, 19))), x, w, mcpu="x86-64", constants=(1,))
+    close(result, matmul64(x, w), k=30)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(0, 70), st.integers(1, 3), st.booleans(), st.booleans())
+def test_any_size(m, k, n, batch, constant, batched):
+    rng = np.random.default_rng(m * 1000 + k * 10 + n)
+    x, w = numbers(rng, (batch, m, k)), numbers(rng, (batch, k, n) if batched else (k, n))
+    text = kernel("MatMul", [spell(x.shape), spell(w.shape)], spell((batch, m, n)))
+    (result,) = run(text, x, w, constants=(1,) if constant else ())
+    close(result, matmul64(x, w), k=k)
