@@ -63,6 +63,11 @@ class KernelFunction:
         return frozenset(ir.DenseI64ArrayAttr(attributes["kernel.constants"])) if "kernel.constants" in attributes else frozenset()
 
     @property
+    def packed(self) -> bool:
+        """Whether the operands that the schedule wants packed are so already."""
+        return "kernel.packed" in self.func.attributes
+
+    @property
     def schedule(self) -> dict[str, int | str]:
         attribute = self.func.attributes["kernel.schedule"] if "kernel.schedule" in self.func.attributes else None
         if attribute is None:

@@ -61,8 +61,7 @@ class Matmul:
         batch_a = bool(op.attr("transBatchA", 0)) if op.name == "microsoft.FusedMatMul" else False
         batch_b = bool(op.attr("transBatchB", 0)) if op.name == "microsoft.FusedMatMul" else False
         position = kernel.operands.index(op.operands[1]) if op.operands[1] in kernel.operands else -1
-        packed = bool(kernel.schedule.get("packed", 0))
-        b_rank = len(Tensor.of(op.operands[1].type).shape) - (1 if packed else 0)
+        b_rank = len(Tensor.of(op.operands[1].type).shape) - (1 if kernel.packed else 0)
         has_m = len(a.shape) > 1
         k = a.shape[_axes(len(a.shape), trans_a, batch_a)[-1]]
         has_n = b_rank > 1

@@ -30,7 +30,8 @@ class Packing:
 
 
 def set_packed_types(kernel: KernelFunction, packings: list[Packing]) -> None:
-    """Gives the kernel's arguments the packed types."""
+    """Gives the kernel's arguments the packed types, and the kernel the mark that they are."""
+    kernel.func.attributes["kernel.packed"] = ir.UnitAttr.get()
     types = [v.type for v in kernel.operands]
     for packing in packings:
         argument = kernel.operands[packing.position]

@@ -1,0 +1,60 @@
+"""kernels -> kernels: constant operands lie in memory the way their kernels read them.
+
+Before:  %w = "onnx.Constant"() {weight = "fc1.w"} : tensor<64x100xf32>      %y = "kernel.call"(%x, %w) {callee = @k}
+After:   %p = "onnx.Constant"() {weight = "fc1.w:panels48"} : tensor<3x64x48xf32>    "kernel.call"(%x, %p) {callee = @k}
+Each kind says which operands it wants packed, and how (`packings`, see kernels/packing.py); the new entries are lazy,
+one per content and layout. Keeps: everything else.      Leaves: no constant without a use.
+"""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from onnxc.dialects.levels import KERNELS
+from onnxc.dialects.types import Tensor
+from onnxc.dialects.weights import build_constant, constant_array, dtype_of
+from onnxc.passes.contract import Program, transforms
+from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.kernels.kinds import KINDS
+from onnxc.passes.kernels.packing import Packing, set_packed_types
+from onnxc.passes.rewriting import functions, operations
+
+
+@transforms(KERNELS, KERNELS)
+def pack_weights(program: Program) -> None:
+    """See the file's docstring."""
+    wanted: dict[str, list[Packing]] = {}
+    for function in program.module.body.operations:
+        if "kernel.kind" in function.attributes:
+            kernel = KernelFunction.of(function)
+            packings = getattr(KINDS[kernel.kind], "packings", lambda _: [])(kernel)
+            if packings:
+                set_packed_types(kernel, packings)
+                wanted[ir.StringAttr(function.attributes["sym_name"]).value] = packings
+    for function in functions(program.module):
+        if "kernel.kind" not in function.attributes:
+            for op in operations(function.regions[0].blocks[0]):
+                if op.name == "kernel.call":
+                    callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+                    for packing in wanted.get(callee, ()):
+                        _pack_operand(program, op, packing)
+
+
+def _pack_operand(program: Program, call: ir.Operation, packing: Packing) -> None:
+    constant = call.operands[packing.position].owner
+    call.operands[packing.position] = _packed(program, constant, packing, ir.InsertionPoint(call))
+    if not any(True for _ in constant.results[0].uses):
+        constant.erase()
+
+
+def _packed(program: Program, constant: ir.Operation, packing: Packing, ip: ir.InsertionPoint) -> ir.Value:
+    weights = program.weights
+    if "weight" not in constant.attributes:
+        array = packing.make(constant_array(constant, weights)).reshape(packing.shape)
+        return build_constant(array, weights, loc=constant.location, ip=ip)
+    key = ir.StringAttr(constant.attributes["weight"]).value
+    element = Tensor.of(constant.results[0].type).elem
+    packed = weights.add_lazy(f"{key}:{packing.layout}", packing.shape, dtype_of(element), lambda: packing.make(weights.get(key)))
+    type_ = Tensor(element, packing.shape).type()
+    return ir.Operation.create("onnx.Constant", results=[type_], attributes={"weight": ir.StringAttr.get(packed)},
+                               loc=constant.location, ip=ip).result
