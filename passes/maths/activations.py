@@ -1,0 +1,44 @@
+"""This file emits the activations made from one exp and at most one division: sigmoid, tanh.
+
+They need 2^n and e^r - 1 of `exp.py` apart, so that the sum with 1 is rounded once.
+"""
+
+from __future__ import annotations
+
+from onnxc.passes.maths.coefficients import EXP_RANGE, LN2_ROUNDED, LOG2E, TANH, TANH_ONE
+from onnxc.passes.maths.exp import expm1_reduced, power_of_two, reduce
+from onnxc.passes.maths.lanes import Lanes, select
+
+
+def sigmoid(x: Lanes) -> Lanes:
+    """1/(1 + e^-x) = a/(a + a 2^n e^r), -x = n ln2 + r; a = 2^-lift if the result is nearly denormal, else 1."""
+    limits = EXP_RANGE[x.format.width]
+    clamped = x.at_least(limits.zero).at_most(-limits.normal)
+    t, r = reduce(-clamped, x.format.bias)
+    small = clamped < limits.normal + 8.0
+    scale = power_of_two(select(small, t - limits.lift, t))
+    one = select(small, x.constant(2.0**-limits.lift), 1.0)
+    # What rounding scale + one loses (n = 24: a whole ulp) goes into the smaller term.
+    total = scale + one
+    lost = one - (total - scale)
+    return one / (total + scale.fma(expm1_reduced(r), lost))
+
+
+def tanh(x: Lanes) -> Lanes:
+    """h/(h + 1) with h = (e^2a - 1)/2, given the sign of x; h = 2^n p + (2^n - 1)/2, p = (e^2r - 1)/2.
+
+    The quotient is odd in a. Where |x| < 0.3, a = -|x| and n = 0: h is p itself and less than the result, so that its
+    rounding counts little. Elsewhere a = |x|; a = n ln2/2 + r in one step: its error grows with n, its weight
+    shrinks as 4^-n.
+    """
+    width = x.format.width
+    magic = x.constant(x.format.magic + x.format.bias)
+    a = abs(x).at_most(TANH_ONE[width])
+    near = a < 0.3
+    a = select(near, -a, a)
+    t = select(near, magic, a.fma(2 * LOG2E, magic))
+    r = (t - magic).fma(-LN2_ROUNDED[width] / 2, a)
+    p = r.polynomial(TANH[width]).fma(r * r, r)
+    scale = power_of_two(t)
+    h = scale.fma(p, scale.fma(0.5, -0.5))
+    return (h / (h + 1.0)).copysign(x)

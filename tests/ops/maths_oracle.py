@@ -1,0 +1,76 @@
+"""This file measures errors in ulp of the f32 functions of `passes/maths` against f64, over every n-th bit pattern.
+
+`python tests/ops/maths_oracle.py NAME… [--stride N]` prints the largest error and where; stride 1 is the full sweep.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+
+import numpy as np
+from jit import Loop, loop_text
+from scipy import special
+
+from onnxc.passes import maths
+
+
+def ulps(got: np.ndarray, want: np.ndarray) -> np.ndarray:
+    """|got - want| in units of the last place of `want` (f64) rounded to got's f32; inf for a wrong NaN or infinity."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = want.astype(got.dtype)
+        exponent = np.frexp(np.abs(want))[1]
+        error = np.ldexp(np.abs(got - want), -np.maximum(exponent - 24, -149))
+    same = (got == rounded) & (np.signbit(got) == np.signbit(rounded)) | (np.isnan(got) & np.isnan(want))
+    special_value = ~np.isfinite(got) | ~np.isfinite(rounded)
+    error = np.where(special_value, np.where(same, 0.0, np.inf), error)
+    # A zero of the wrong sign is wrong too.
+    return np.where((got == 0) & (want == 0) & ~same, np.inf, error)
+
+
+def softplus(x: np.ndarray) -> np.ndarray:
+    return np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))
+
+
+REFERENCE: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "exp": np.exp,
+    "exp_flushed": lambda x: np.where(x < np.float32(-87.33654), 0.0, np.exp(x)),
+    "expm1": np.expm1,
+    "log": np.log,
+    "sigmoid": lambda x: np.where(x < 0, np.exp(x) / (1 + np.exp(x)), 1 / (1 + np.exp(-x))),
+    "tanh": np.tanh,
+    "erf": special.erf,
+}
+
+
+def patterns(stride: int, chunk: int = 1 << 20) -> Iterator[np.ndarray]:
+    """f32 arrays of the bit patterns 0, stride, 2*stride …, padded to a multiple of 16."""
+    for start in range(0, 1 << 32, chunk * stride):
+        bits = start + stride * np.arange(chunk, dtype=np.uint64)
+        yield np.minimum(bits, (1 << 32) - 1).astype(np.uint32).view(np.float32)
+
+
+def worst(name: str, stride: int) -> tuple[float, float]:
+    """(largest error in ulp, the argument where) over `patterns`."""
+    loop = Loop(loop_text(getattr(maths, name), "f32", 16))
+    found = (0.0, 0.0)
+    for x in patterns(stride):
+        with np.errstate(all="ignore"):
+            error = ulps(loop(x), REFERENCE[name](x.astype(np.float64)))
+        at = int(np.argmax(error))
+        found = max(found, (float(error[at]), float(x[at])))
+    return found
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--stride", type=int, default=1)
+    arguments = parser.parse_args()
+    for name in arguments.names or REFERENCE:
+        error, at = worst(name, arguments.stride)
+        print(f"{name:12} {error:.3f} ulp at {at!r}", flush=True)
+
+
+if __name__ == "__main__":
+    main()
