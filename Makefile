@@ -13,17 +13,17 @@ lint: tree ## style, types, import directions, generated files
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m pyright
-	PYTHONPATH=.tree $(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
+	PYTHONPATH=build/tree $(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 format:
 	$(PYTHON) -m ruff check --fix .
 	$(PYTHON) -m ruff format .
 
 tree:      ## links that show the packages in one tree, for tools that cannot see through pip's editable hook
-	rm -rf .tree && mkdir -p .tree/onnxc
-	cp -rs $(CURDIR)/compiler/. .tree/onnxc/
-	for part in dialects passes; do cp -rs $(CURDIR)/$$part .tree/onnxc/; done
-	cp -rs $(CURDIR)/runtime_stub .tree/onnxc/runtime
+	rm -rf build/tree && mkdir -p build/tree/onnxc
+	cp -rs $(CURDIR)/compiler/. build/tree/onnxc/
+	for part in dialects passes; do cp -rs $(CURDIR)/$$part build/tree/onnxc/; done
+	cp -rs $(CURDIR)/runtime_stub build/tree/onnxc/runtime
 
 bindings:  ## the ctypes structs of the runtime, from its C header
 	$(PYTHON) runtime_stub/make_abi.py

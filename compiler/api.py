@@ -64,9 +64,10 @@ class InferenceSession(runtime.InferenceSession):
         if not needs_compiling(model):
             super().__init__(model, threads=threads, **session)  # type: ignore[arg-type]
             return
-        with tempfile.TemporaryDirectory(prefix="onnxc-") as folder:
-            artefact = compile_for_here(model, Path(folder), compile_options)
-            super().__init__(artefact, threads=threads, **session)
+        # a weights file beside the artefact is opened anew by each context: the folder lives as long as the session
+        self._folder = tempfile.TemporaryDirectory(prefix="onnxc-")
+        artefact = compile_for_here(model, Path(self._folder.name), compile_options)
+        super().__init__(artefact, threads=threads, **session)
 
 
 def needs_compiling(model: object) -> bool:

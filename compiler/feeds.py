@@ -9,39 +9,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
-import ml_dtypes
 import numpy as np
 
 from onnxc.errors import UNREADABLE, OnnxcError
+from onnxc.runtime.element_types import numpy_type
 
-#: numpy's dtype of each ONNX element type, by the name in `tensor(…)`.
-DTYPES: Mapping[str, Any] = {
-    "float": np.float32,
-    "double": np.float64,
-    "float16": np.float16,
-    "bfloat16": ml_dtypes.bfloat16,
-    "bool": np.bool_,
-    "string": np.object_,
-    **{name: np.dtype(name) for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")},
-    "float8e4m3fn": ml_dtypes.float8_e4m3fn,
-    "float8e4m3fnuz": ml_dtypes.float8_e4m3fnuz,
-    "float8e5m2": ml_dtypes.float8_e5m2,
-    "float8e5m2fnuz": ml_dtypes.float8_e5m2fnuz,
-    "float8e8m0": ml_dtypes.float8_e8m0fnu,
-    "float4e2m1": ml_dtypes.float4_e2m1fn,
-    "int4": ml_dtypes.int4,
-    "uint4": ml_dtypes.uint4,
-    "complex64": np.complex64,
-    "complex128": np.complex128,
-}
 _WORDS = ("a", "model", "reads", "text", "too")
 
 
 class Value(Protocol):
-    """An input as the session describes it: a name, a type such as `tensor(float)`, dims as numbers or names."""
+    """An input as the session describes it: type `tensor(float)` and its ONNX number, dims as numbers or names."""
 
     name: str
     type: str
+    dtype: int
     shape: Sequence[int | str | None]
 
 
@@ -93,8 +74,7 @@ def random_value(value: Value, dims: dict[str, int], random: np.random.Generator
     """A random array that the input accepts. Integers are 0 or 1, so that they are valid as indices of most tables."""
     if not value.type.startswith("tensor("):
         raise OnnxcError(f"input '{value.name}' is a {value.type}", why="only tensors can be made up")
-    element = value.type[len("tensor(") : -1]
-    dtype = np.dtype(DTYPES[element])
+    dtype = numpy_type(value.dtype)
     shape = resolve_shape(value, dims)
     if "mask" in value.name.lower() and dtype.kind != "f":
         return np.ones(shape, dtype)

@@ -10,6 +10,7 @@ import pytest
 
 from onnxc.errors import OnnxcError
 from onnxc.feeds import complete_feeds, read_feeds
+from onnxc.runtime.element_types import NAMES, type_text
 
 
 @dataclass
@@ -17,6 +18,10 @@ class Input:
     name: str
     type: str
     shape: list[int | str | None]
+
+    @property
+    def dtype(self) -> int:
+        return next(number for number in NAMES if type_text(number) == self.type)
 
 
 IMAGE = Input("image", "tensor(float)", ["batch", 3, None, None])
