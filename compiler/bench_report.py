@@ -52,15 +52,15 @@ def as_table(model: Path, feeds: bench.Feeds, plan: bench.Plan, timings: list[be
     lines = [
         f"{model.name} ({shapes})",
         f"{plan.threads} thread{plural} on each side, {clock}, {plan.rounds} interleaved blocks, load {load()}",
-        f"{'':24}{'median ms':>12}{'quartiles':>22}{'runs':>8}{'first run s':>13}",
+        f"{'':24}{'median':>12}{'quartiles':>26}{'runs':>8}{'load and first run':>20}",
     ]
     for timing in timings:
         name = f"{timing.runner} {timing.version}"
         if timing.error is not None:
             lines.append(f"{name:24}{timing.error}")
             continue
-        low, high = (f"{1e3 * value:.3f}" for value in timing.spread)
-        lines.append(f"{name:24}{1e3 * timing.median:12.3f}{f'{low} – {high}':>22}{timing.runs:8}{timing.load:13.3f}")
+        between = " – ".join(duration(value) for value in timing.spread)
+        lines.append(f"{name:24}{duration(timing.median):>12}{between:>26}{timing.runs:8}{duration(timing.load):>20}")
     for other in timings[1:]:
         if other.error is None and timings[0].error is None:
             share = bench.ratio(timings[0], other)
@@ -91,6 +91,14 @@ def as_json(model: Path, feeds: bench.Feeds, plan: bench.Plan, timings: list[ben
 
 def describe_feed(value: Any) -> str:
     return f"{value.dtype}[{'×'.join(map(str, value.shape))}]"
+
+
+def duration(seconds: float) -> str:
+    """Four digits, in microseconds, milliseconds or seconds."""
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+        if seconds >= size:
+            break
+    return f"{seconds / size:.4g} {unit}"
 
 
 def load() -> str:

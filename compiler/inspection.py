@@ -1,0 +1,108 @@
+"""This file reads what a compiled model tells about itself, for `onnxc inspect`; none of its kernels runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from onnxc.runtime import Library, NodeArg
+from onnxc.runtime.abi import onnxc_variant
+
+#: Guards reach up to here where there is no upper limit.
+ANY = 2**63 - 1
+
+
+def inspect_artefact(path: Path) -> dict[str, Any]:
+    """The facts in the artefact's descriptor, as values that JSON has. LoadError where it is none for this machine."""
+    library = Library(path)
+    descriptor = library.model.contents
+    report = None if library.report is None else json.loads(library.report)
+    side_file = descriptor.weights_file
+    return {
+        "file": str(path),
+        "bytes": path.stat().st_size,
+        "model": library.name,
+        "producer": library.producer,
+        "abi": f"{descriptor.abi_major}.{descriptor.abi_minor}",
+        "threads": "set at run time" if library.threaded else "one",
+        "inputs": [_value(argument) for argument in library.inputs],
+        "outputs": [_value(argument) for argument in library.outputs],
+        "weights": {"bytes": descriptor.weights_bytes, "file": side_file and side_file.decode()},
+        "variants": [_variant(variant, library) for variant in library.variants],
+        "metadata": library.metadata,
+        **({} if report is None else {"report": report}),
+    }
+
+
+def as_text(facts: dict[str, Any]) -> str:
+    """The facts for people, without the report."""
+    weights = facts["weights"]
+    place = f" in {weights['file']}" if weights["file"] else ""
+    lines = [
+        f"{facts['file']}: model '{facts['model']}', {_size(facts['bytes'])}, made by {facts['producer']}, "
+        f"ABI {facts['abi']}",
+        f"threads   {facts['threads']}",
+        f"weights   {_size(weights['bytes'])}{place}",
+    ]
+    for kind in ("inputs", "outputs"):
+        for position, value in enumerate(facts[kind]):
+            label = kind if position == 0 else ""
+            lines.append(f"{label:9} {value['name']}: {value['type']} [{', '.join(map(_dim, value['shape']))}]")
+    for variant in facts["variants"]:
+        lines.append(f"variant   {variant['name']}: {variant['target']}, workspace {_workspace(variant)}")
+        if variant["guards"]:
+            lines.append(f"          where {' and '.join(variant['guards'])}")
+        lines.append(f"          needs {', '.join(variant['features']) or 'no CPU feature'}")
+    lines += [f"metadata  {key}: {value}" for key, value in facts["metadata"].items()]
+    return "\n".join(lines)
+
+
+def _value(argument: NodeArg) -> dict[str, Any]:
+    return {"name": argument.name, "type": argument.type, "shape": argument.shape}
+
+
+def _variant(variant: onnxc_variant, library: Library) -> dict[str, Any]:
+    owners = [(arg.name, axis, dim) for arg in library.inputs for axis, dim in enumerate(arg.shape)]
+    return {
+        "name": _text(variant.name),
+        "target": _text(variant.target),
+        "features": [name for bit, name in enumerate(library.feature_names) if variant.features >> bit & 1],
+        "workspace_bytes": None if variant.workspace_bytes < 0 else variant.workspace_bytes,
+        "guards": [_guard(variant.guards[i], owners) for i in range(variant.guard_count)],
+    }
+
+
+def _guard(guard: Any, owners: Sequence[tuple[str, int, Any]]) -> str:
+    """`batch=1`, `seq=1..512`, `h%32=0`; unnamed dims are INPUT.AXIS."""
+    owner, axis, dim = owners[guard.dim]
+    name = dim if isinstance(dim, str) else f"{owner}.{axis}"
+    if guard.low == guard.high:
+        return f"{name}={guard.low}"
+    terms = [f"{name}%{guard.multiple}=0"] if guard.multiple > 1 else []
+    if guard.high != ANY:
+        terms.append(f"{name}={guard.low}..{guard.high}")
+    elif guard.low > 0:
+        terms.append(f"{name}>={guard.low}")
+    return " and ".join(terms) or f"any {name}"
+
+
+def _text(text: Any) -> str:
+    return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+
+
+def _dim(dim: int | str | None) -> str:
+    return "?" if dim is None else str(dim)
+
+
+def _workspace(variant: dict[str, Any]) -> str:
+    size = variant["workspace_bytes"]
+    return "by the input shapes" if size is None else _size(size)
+
+
+def _size(count: int) -> str:
+    """`31 bytes`, `4.2 kB`, `102.4 MB`."""
+    if count < 1000:
+        return f"{count} bytes"
+    return f"{count / 1e3:.1f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
