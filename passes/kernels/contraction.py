@@ -75,10 +75,11 @@ def sum_products(b: KernelBuilder, sums: Arithmetic, rows: int, vectors: int, fi
     return b.reduce(first, last, 1, acc, step)
 
 
-def sum_blocks(b: KernelBuilder, sums: Arithmetic, rows: int, vectors: int, terms: im.Index, load: Loader) -> list[ir.Value]:
-    """The sums over k in [0, terms), in blocks."""
+def sum_blocks(b: KernelBuilder, sums: Arithmetic, rows: int, vectors: int, terms: im.Index, load: Loader,
+               before: Sequence[ir.Value] | None = None) -> list[ir.Value]:
+    """The sums over k in [0, terms), in blocks, which are added to `before` (default: zeros)."""
     zeros = [sums.zero()] * (rows * vectors)
-    if isinstance(terms, int) and terms <= BLOCK:
+    if before is None and isinstance(terms, int) and terms <= BLOCK:
         return sum_products(b, sums, rows, vectors, 0, terms, load, zeros)
 
     def block(start: ir.Value, *totals: ir.Value) -> list[ir.Value]:
@@ -86,7 +87,7 @@ def sum_blocks(b: KernelBuilder, sums: Arithmetic, rows: int, vectors: int, term
         part = sum_products(b, sums, rows, vectors, start, stop, load, zeros)
         return [scalars.add(t, p) for t, p in zip(totals, part, strict=True)]
 
-    return b.reduce(0, terms, BLOCK, zeros, block)
+    return b.reduce(0, terms, BLOCK, before or zeros, block)
 
 
 def row_tiles(b: KernelBuilder, rows: im.Index, height: int, first: im.Index, last: im.Index,

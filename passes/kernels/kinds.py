@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from onnxc.passes.kernels import concat, matmul, normalization, pad, reduce, softmax
+from onnxc.passes.kernels import concat, conv, matmul, normalization, pad, reduce, softmax
 from onnxc.passes.kernels import map as map_kernel
 
 KINDS: dict[str, ModuleType] = {
     "map": map_kernel,
     "concat": concat,
+    "conv": conv,
     "matmul": matmul,
     "pad": pad,
     "reduce": reduce,
@@ -24,6 +25,7 @@ KINDS: dict[str, ModuleType] = {
 # Full operation name → kind. Ops that are neither roots nor element-wise nor moves have no lowering.
 ROOTS: dict[str, str] = {
     "onnx.Concat": "concat",
+    "kernel.conv": "conv",
     "onnx.MatMul": "matmul",
     "onnx.Gemm": "matmul",
     "onnx.microsoft.FusedMatMul": "matmul",
@@ -47,7 +49,7 @@ READS_ONCE: set[str] = {
 }
 
 # Kinds that evaluate element-wise consumers on their result before they store it.
-EPILOGUES: set[str] = {"matmul", "reduce", "softmax", "normalization"}
+EPILOGUES: set[str] = {"conv", "matmul", "reduce", "softmax", "normalization"}
 
 # Kinds that keep intermediate values in the result's buffer: all they fuse has the root's element type.
 IN_RESULT: set[str] = {"softmax", "normalization"}

@@ -1,0 +1,115 @@
+"""What a convolution computes: the attributes of `kernel.conv` and the extents they lead to, channels last."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from onnxc.dialects import dims
+from onnxc.dialects.onnx import OnnxOp
+from onnxc.dialects.types import Tensor
+from onnxc.passes.kernels import index_math as im
+from onnxc.passes.kernels.builder import KernelBuilder
+from onnxc.passes.kernels.kernel_function import KernelFunction
+
+Dim = dims.Dim
+
+
+@dataclass(frozen=True)
+class Conv:
+    """result[n, s', m] = bias[m] + Σ over taps and channels of x[n, s'·strides + tap·dilations - pads, c]·w[tap, c, m].
+
+    `channels` and `filters` are those of one group; `size` is x's spatial shape, `out` the result's.
+    """
+
+    op: OnnxOp
+    elem: str
+    images: Dim
+    size: tuple[Dim, ...]
+    out: tuple[Dim, ...]
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    dilations: tuple[int, ...]
+    pads: tuple[int, ...]
+    group: int
+    channels: Dim
+    filters: Dim
+
+    @property
+    def pixels(self) -> Dim:
+        return self.images * dims.product(self.out)
+
+    @property
+    def taps(self) -> int:
+        return dims.product(self.kernel)
+
+    @property
+    def dense(self) -> bool:
+        """Whether the pixels of the result are just those of x: a matmul."""
+        return self.taps == 1 and set(self.strides) == {1} and set(self.pads) == {0}
+
+    @property
+    def padded(self) -> bool:
+        return any(self.pads)
+
+    @classmethod
+    def of(cls, kernel: KernelFunction) -> Conv:
+        op = kernel.root
+        x, result = Tensor.of(op.operands[0].type), Tensor.of(op.results[0].type)
+        group = op.attr("group")
+        rank = len(x.shape) - 2
+        kernel_shape = kernel.func.attributes["kernel.window"] if "kernel.window" in kernel.func.attributes else None
+        window = list(ir.DenseI64ArrayAttr(kernel_shape)) if kernel_shape else Tensor.of(op.operands[1].type).shape[:rank]
+        strides, dilations = op.attr("strides"), op.attr("dilations")
+        channels, filters = x.shape[-1], result.shape[-1]
+        return cls(op, x.elem, x.shape[0], tuple(x.shape[1:-1]), tuple(result.shape[1:-1]), tuple(window), tuple(strides),
+                   tuple(dilations), tuple(op.attr("pads")[:rank]), group, channels // group, filters // group)
+
+
+@dataclass
+class Pixels:
+    """The pixels of one row tile: where each lies in the result, and where its window starts in x."""
+
+    points: list[list[im.Index]]  # image, spatial coordinates
+    corners: list[list[im.Index]]  # of the window in x; negative in the padding
+    offsets: list[im.Index]  # of the corner, in x's elements
+
+
+def pixels_of(b: KernelBuilder, p: Conv, first: im.Index, count: int) -> Pixels:
+    """`count` pixels in row-major order from pixel number `first`, without a division per pixel."""
+    extents = [b.dim(p.images), *(b.dim(d) for d in p.out)]
+    size = [b.dim(d) for d in p.size]
+    row = [b.dim(p.channels * p.group)]
+    for extent in reversed(size):
+        row.append(im.mul(row[-1], extent))
+    steps = row[::-1]  # elements of x per image, row …, pixel
+    point: list[im.Index] = []
+    number = first
+    for extent in reversed(extents[1:]):
+        point.append(im.mod(number, extent))
+        number = im.floordiv(number, extent)
+    point = [number, *point[::-1]]
+    points, corners, offsets = [], [], []
+    for i in range(count):
+        if i:
+            point = _next(point, extents)
+        corner = [im.sub(im.mul(o, s), pad) for o, s, pad in zip(point[1:], p.strides, p.pads, strict=True)]
+        offset: im.Index = im.mul(point[0], steps[0])
+        for at, step in zip(corner, steps[1:], strict=True):
+            offset = im.add(offset, im.mul(at, step))
+        points.append(point)
+        corners.append(corner)
+        offsets.append(offset)
+    return Pixels(points, corners, offsets)
+
+
+def _next(point: list[im.Index], extents: list[im.Index]) -> list[im.Index]:
+    following = list(point)
+    carry: bool | ir.Value = True
+    for axis in reversed(range(1, len(point))):
+        after = im.add(point[axis], im.select(carry, 1, 0))
+        carry = im.compare(after, "==", extents[axis])
+        following[axis] = im.select(carry, 0, after)
+    following[0] = im.add(point[0], im.select(carry, 1, 0))
+    return following

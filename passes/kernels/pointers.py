@@ -1,0 +1,47 @@
+"""Pointers into buffers: loads whose base differs from row to row, as a convolution's taps do."""
+
+from __future__ import annotations
+
+from mlir import ir
+from mlir.dialects import arith, llvm, memref
+
+from onnxc.passes.kernels import index_math as im
+from onnxc.passes.kernels import scalars
+from onnxc.passes.kernels.builder import Buffer, KernelBuilder
+
+_DYNAMIC = -(2**31)  # GEPOp's mark of an index that is an operand
+
+
+def pointer(memory: ir.Value) -> ir.Value:
+    """The address of a memref's first element."""
+    address = memref.extract_aligned_pointer_as_index(memory)
+    return llvm.inttoptr(llvm_pointer(), arith.index_cast(ir.IntegerType.get_signless(64), address))
+
+
+def llvm_pointer() -> ir.Type:
+    return ir.Type.parse("!llvm.ptr")
+
+
+def advance(base: ir.Value, elements: im.Index, elem: str) -> ir.Value:
+    """`base` moved by a number of elements."""
+    if isinstance(elements, int):
+        return llvm.GEPOp(llvm_pointer(), base, [], [elements], scalars.storage_type(elem), 0).result
+    count = arith.index_cast(ir.IntegerType.get_signless(64), elements)
+    return llvm.GEPOp(llvm_pointer(), base, [count], [_DYNAMIC], scalars.storage_type(elem), 0).result
+
+
+def load(base: ir.Value, elements: im.Index, elem: str) -> ir.Value:
+    return llvm.load(scalars.storage_type(elem), advance(base, elements, elem))
+
+
+def zeros(b: KernelBuilder, like: Buffer, count: int) -> ir.Value:
+    """The address of `count` zeros: what is read in the place of padding."""
+    elem = scalars.storage_type(like.elem)
+    type_ = ir.MemRefType.get([count], elem)
+    tensor = ir.RankedTensorType.get([count], elem)
+    zero = ir.FloatAttr.get(elem, 0.0) if scalars.is_float(like.elem) else ir.IntegerAttr.get(elem, 0)
+    name = f"{b.name}_zeros"
+    with ir.InsertionPoint(b.module.body):
+        memref.GlobalOp(name, type_, initial_value=ir.DenseElementsAttr.get_splat(tensor, zero), constant=True,
+                        sym_visibility="private")
+    return pointer(memref.get_global(type_, name))
