@@ -95,10 +95,10 @@ def describe_feed(value: Any) -> str:
 
 def duration(seconds: float) -> str:
     """Four digits, in microseconds, milliseconds or seconds."""
-    for unit, size in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
         if seconds >= size:
-            break
-    return f"{seconds / size:.4g} {unit}"
+            return f"{seconds / size:.4g} {unit}"
+    return f"{seconds * 1e6:.4g} µs"
 
 
 def load() -> str:

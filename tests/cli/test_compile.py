@@ -1,0 +1,180 @@
+"""`onnxc compile` and `onnxc check`: every kind of output, every level, and what happens with bad models."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+
+def model_of(*nodes: onnx.NodeProto, opsets: tuple[tuple[str, int], ...] = (("", 21),)) -> onnx.ModelProto:
+    """A model from x [N, 4] to y, of unknown shape, with the given nodes."""
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, ["N", 4])
+    y = helper.make_tensor_value_info("y", TensorProto.FLOAT, None)
+    graph = helper.make_graph(list(nodes), "g", [x], [y])
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid(*opset) for opset in opsets])
+
+
+@pytest.mark.parametrize("suffix", [".so", ".o", ".a", ".ll", ".s"])
+def test_suffix_decides_what_is_written(onnxc_command, digits: Path, tmp_path: Path, suffix: str) -> None:
+    done = onnxc_command("compile", digits, "-o", f"m{suffix}")
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout
+    written = (tmp_path / f"m{suffix}").read_bytes()
+    starts = {".so": b"\x7fELF", ".o": b"\x7fELF", ".a": b"!<arch>"}
+    if suffix in starts:
+        assert written.startswith(starts[suffix])
+    else:
+        written.decode()
+    assert "x86-64-v3" in done.stderr or "armv8-a" in done.stderr
+    beside = {f"m{suffix}"} | ({"m.h"} if suffix in (".o", ".a") else set())
+    assert {file.name for file in tmp_path.iterdir()} == beside
+
+
+@pytest.mark.parametrize(
+    ("level", "holds"),
+    [
+        ("graph", "onnx.Conv"),
+        ("tensor", "kernel."),
+        ("kernels", "kernel.kind"),
+        ("loops", "scf.for"),
+        ("llvm", "llvm.func"),
+    ],
+)
+def test_every_level_can_be_seen(onnxc_command, digits: Path, tmp_path: Path, level: str, holds: str) -> None:
+    done = onnxc_command("compile", digits, "-o", "m.mlir", "--emit", level)
+    assert done.returncode == 0, done.stderr
+    assert holds in (tmp_path / "m.mlir").read_text()
+
+
+def test_stages_are_saved_in_order(onnxc_command, digits: Path, tmp_path: Path) -> None:
+    done = onnxc_command("compile", digits, "-o", "m.so", "--save-stages", "stages", "--verify", "-v")
+    assert done.returncode == 0, done.stderr
+    names = sorted(file.name for file in (tmp_path / "stages").iterdir())
+    assert names[0] == "00-import.mlir"
+    assert len(names) > 5
+    for name in names:  # every pass that left a module is told with its time
+        assert name[3:].removesuffix(".mlir") in done.stderr
+    assert " ms" in done.stderr
+
+
+def test_the_same_options_give_the_same_bytes(onnxc_command, digits: Path, tmp_path: Path) -> None:
+    for folder in ("a", "b"):
+        (tmp_path / folder).mkdir()
+        assert onnxc_command("compile", digits, "-o", f"{folder}/m.so", "--no-cache").returncode == 0
+    assert (tmp_path / "a" / "m.so").read_bytes() == (tmp_path / "b" / "m.so").read_bytes()
+
+
+def test_dims_are_fixed_by_name_and_by_place(onnxc_command, digits: Path) -> None:
+    for dim in ("batch=3", "image.0=3"):
+        assert onnxc_command("compile", digits, "-o", "m.so", "--dim", dim).returncode == 0
+        assert "image: tensor(float) [3, 1, 8, 8]" in onnxc_command("inspect", "m.so").stdout
+
+
+def test_a_dim_that_is_not_there_is_named(onnxc_command, digits: Path) -> None:
+    done = onnxc_command("compile", digits, "-o", "m.so", "--dim", "bach=1")
+    assert done.returncode == 2
+    assert "bach" in done.stderr
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00" * 64, b"this is text, not a model", b"PK\x03\x04 a zip"])
+@pytest.mark.parametrize("command", ["compile", "check"])
+def test_files_that_are_no_model(onnxc_command, tmp_path: Path, content: bytes, command: str) -> None:
+    (tmp_path / "bad.onnx").write_bytes(content)
+    done = onnxc_command(command, "bad.onnx", *(("-o", "m.so") if command == "compile" else ()))
+    assert done.returncode == 2
+    assert "bad.onnx" in done.stderr
+    assert {file.name for file in tmp_path.iterdir()} == {"bad.onnx"}
+
+
+def test_truncated_models(onnxc_command, digits: Path, tmp_path: Path) -> None:
+    whole = digits.read_bytes()
+    for share in (1, 10, 50, 99):
+        (tmp_path / "cut.onnx").write_bytes(whole[: len(whole) * share // 100])
+        done = onnxc_command("compile", "cut.onnx", "-o", "m.so")
+        assert done.returncode == 2
+        assert "cut.onnx" in done.stderr
+        assert not (tmp_path / "m.so").exists()
+
+
+def test_a_model_that_is_absent(onnxc_command) -> None:
+    done = onnxc_command("compile", "absent.onnx", "-o", "m.so")
+    assert done.returncode == 2
+    assert "absent.onnx" in done.stderr
+
+
+def test_an_output_that_cannot_be_written(onnxc_command, digits: Path) -> None:
+    done = onnxc_command("compile", digits, "-o", "no/such/folder/m.so")
+    assert done.returncode == 2
+    assert "no/such/folder" in done.stderr
+
+
+@pytest.mark.parametrize("location", ["absent.bin", "../secret.bin", "/etc/passwd", "link.bin"])
+def test_external_data_stays_in_the_folder_of_the_model(onnxc_command, tmp_path: Path, location: str) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (tmp_path / "secret.bin").write_bytes(bytes(4096))
+    (folder / "link.bin").symlink_to(tmp_path / "secret.bin")
+    weight = numpy_helper.from_array(np.zeros((4, 64), np.float32), "w")
+    weight.ClearField("raw_data")
+    weight.data_location = TensorProto.EXTERNAL
+    weight.external_data.add(key="location", value=location)
+    model = model_of(helper.make_node("MatMul", ["x", "w"], ["y"], name="m"))
+    model.graph.initializer.append(weight)
+    (folder / "m.onnx").write_bytes(model.SerializeToString())
+    done = onnxc_command("compile", "models/m.onnx", "-o", "m.so")
+    assert done.returncode == 2
+    assert location in done.stderr
+    assert not (tmp_path / "m.so").exists()
+
+
+def test_all_refused_nodes_are_told_at_once(onnxc_command, tmp_path: Path) -> None:
+    model = model_of(
+        helper.make_node("Sharpen", ["x"], ["a"], name="first", domain="com.example"),
+        helper.make_node("Relu", ["a"], ["b"], name="fine"),
+        helper.make_node("Blur", ["b"], ["y"], name="second", domain="com.example"),
+        opsets=(("", 21), ("com.example", 1)),
+    )
+    (tmp_path / "m.onnx").write_bytes(model.SerializeToString())
+    compiled = onnxc_command("compile", "m.onnx", "-o", "m.so")
+    assert compiled.returncode == 1
+    checked = onnxc_command("check", "m.onnx")
+    assert checked.returncode == 1
+    for told in (compiled.stderr, checked.stdout):
+        assert "m.onnx" in told
+        for name in ("first", "Sharpen", "second", "Blur"):
+            assert name in told
+        assert "'fine'" not in told
+
+
+def test_check_passes_what_compiles(onnxc_command, digits: Path) -> None:
+    done = onnxc_command("check", digits)
+    assert done.returncode == 0
+    assert "every node can be compiled" in done.stdout
+
+
+def test_ctrl_c_leaves_nothing(digits: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "onnxc", "compile", str(digits), "-o", "m.so", "--no-cache", "-j", "2"]
+    for wait in (0.3, 1.0, 1.8):
+        process = subprocess.Popen(
+            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        )
+        time.sleep(wait)
+        process.send_signal(signal.SIGINT)
+        _, told = process.communicate(timeout=60)
+        if process.returncode == 0:
+            break  # it was quicker than we are
+        assert process.returncode == 130 or wait < 0.5, told  # Python itself may still be starting
+        assert "Traceback" not in told or wait < 0.5
+        assert not list(tmp_path.iterdir())
+        group = subprocess.run(
+            ["ps", "-o", "pid=", "-s", str(process.pid)], capture_output=True, text=True, check=False
+        )
+        assert not group.stdout.strip()

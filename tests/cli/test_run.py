@@ -1,0 +1,123 @@
+"""`onnxc run`, `bench`, `inspect`, `cache` and `demo` on the demo's model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onnxc
+
+
+@pytest.fixture(scope="module")
+def artefact(tmp_path_factory: pytest.TempPathFactory, digits: Path) -> Path:
+    made = tmp_path_factory.mktemp("artefact") / "digits.so"
+    onnxc.compile(digits, made)
+    return made
+
+
+def test_run_prints_and_saves(onnxc_command, artefact: Path, digits: Path, tmp_path: Path) -> None:
+    data = np.load(digits.with_suffix(".npz"))
+    np.save(tmp_path / "x.npy", data["images"])
+    done = onnxc_command("run", artefact, "--input", "image=x.npy", "--save", "y.npz")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith("probability: float32[10, 10]")
+    assert (np.load(tmp_path / "y.npz")["probability"].argmax(axis=1) == data["labels"]).all()
+
+
+def test_random_inputs_are_seeded(onnxc_command, artefact: Path) -> None:
+    first, same, other = (onnxc_command("run", artefact, "--seed", seed).stdout for seed in (1, 1, 2))
+    assert first == same != other
+
+
+def test_an_onnx_model_is_compiled_first(onnxc_command, artefact: Path, digits: Path, tmp_path: Path) -> None:
+    for model, name in ((artefact, "a.npz"), (digits, "b.npz")):
+        assert onnxc_command("run", model, "--dim", "batch=3", "--save", name).returncode == 0
+    a, b = (np.load(tmp_path / name)["probability"] for name in ("a.npz", "b.npz"))
+    assert a.shape == b.shape == (3, 10)
+    np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "told"),
+    [
+        (["--input", "picture=x.npy"], 1, "no input 'picture'"),
+        (["--input", "image=absent.npy"], 2, "absent.npy"),
+        (["--input", "image=wrong.npy"], 1, "image"),
+        (["--input", "image=double.npy"], 1, "image"),
+        (["--threads", "0"], 2, "--threads"),
+    ],
+)
+def test_wrong_inputs_are_named(
+    onnxc_command, artefact: Path, tmp_path: Path, arguments: list[str], code: int, told: str
+) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((1, 1, 8, 8), np.float32))
+    np.save(tmp_path / "wrong.npy", np.zeros((1, 1, 9, 8), np.float32))
+    np.save(tmp_path / "double.npy", np.zeros((1, 1, 8, 8)))
+    done = onnxc_command("run", artefact, *arguments)
+    assert done.returncode == code
+    assert told in done.stderr
+
+
+def test_bench_compares_and_writes_json(onnxc_command, digits: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    done = onnxc_command(
+        "bench",
+        digits,
+        "--against",
+        "onnxruntime",
+        "--rounds",
+        3,
+        "--block-ms",
+        5,
+        "--json",
+        "t.json",
+        "--dim",
+        "batch=2",
+    )
+    assert done.returncode == 0, done.stderr
+    assert "1 thread on each side, CPU time, 3 interleaved blocks" in done.stdout
+    assert "of onnxruntime's time" in done.stdout
+    facts = json.loads((tmp_path / "t.json").read_text())
+    assert [len(runner["blocks"]) for runner in facts["runners"]] == [3, 3]
+    assert facts["ratios"]["onnxruntime"] > 0
+    assert facts["inputs"] == {"image": "float32[2×1×8×8]"}
+
+
+def test_bench_names_what_it_does_not_know(onnxc_command, digits: Path) -> None:
+    done = onnxc_command("bench", digits, "--against", "abacus")
+    assert done.returncode == 2
+    assert "'abacus'" in done.stderr
+
+
+def test_inspect(onnxc_command, artefact: Path) -> None:
+    text = onnxc_command("inspect", artefact).stdout
+    for told in ("image: tensor(float) [batch, 1, 8, 8]", "probability: tensor(float) [batch, 10]", "generic"):
+        assert told in text
+    facts = json.loads(onnxc_command("inspect", "--json", artefact).stdout)
+    assert facts["inputs"] == [{"name": "image", "type": "tensor(float)", "shape": ["batch", 1, 8, 8]}]
+    assert facts["weights"]["bytes"] > 50_000
+
+
+def test_inspect_refuses_what_is_no_artefact(onnxc_command, digits: Path) -> None:
+    done = onnxc_command("inspect", digits)
+    assert done.returncode == 2
+    assert "digits.onnx" in done.stderr
+
+
+def test_cache_tells_its_place(onnxc_command, artefact: Path) -> None:
+    done = onnxc_command("cache")
+    assert done.returncode == 0
+    assert "objects" in done.stdout
+
+
+def test_demo(onnxc_command, tmp_path: Path) -> None:
+    done = onnxc_command("demo", "here")
+    assert done.returncode == 0, done.stderr
+    assert "10 of 10 right" in done.stdout
+    for name in ("digits.onnx", "digits.so", "digits.c", "onnxc.h"):
+        assert (tmp_path / "here" / name).is_file()
+        if name != "digits.so":
+            assert str(Path("here") / name) in done.stdout
