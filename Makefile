@@ -1,7 +1,7 @@
 # Shortcuts for developers, in the environment that `python` belongs to (pip install -e '.[dev]').
 PYTHON ?= python
 
-.PHONY: test nightly lint format tree bench bindings docs
+.PHONY: test nightly lint format tree bench bindings docs help
 
 test:      ## the tests that CI runs
 	$(PYTHON) -m pytest -n 2
@@ -12,7 +12,7 @@ nightly:   ## all tests, the long ones too (the 2.3 GB model among them)
 lint: tree ## style, types, import directions, generated files
 	$(PYTHON) -m ruff check .
 	$(PYTHON) -m ruff format --check .
-	$(PYTHON) -m pyright
+	$(PYTHON) -m pyright --pythonpath "$$($(PYTHON) -c 'import sys; print(sys.executable)')"
 	PYTHONPATH=build/tree $(PYTHON) -c "from importlinter.cli import lint_imports_command; lint_imports_command()"
 
 format:
@@ -27,6 +27,12 @@ tree:      ## links that show the packages in one tree, for tools that cannot se
 
 bindings:  ## the ctypes structs of the runtime, from its C header
 	$(PYTHON) runtime_stub/make_abi.py
+
+bench:     ## the demo's model against onnxruntime; `onnxc bench MODEL --against onnxruntime` measures your own
+	$(PYTHON) -m onnxc bench compiler/demo/digits.onnx --against onnxruntime --dim batch=64
+
+bindings:  ## runtime_stub/abi.py from onnxc.h
+	$(PYTHON) -m onnxc.runtime.make_abi
 
 docs:      ## the docs' claims about the code: code map, commands, links
 	$(PYTHON) -m pytest tests/docs
