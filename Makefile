@@ -31,9 +31,6 @@ bindings:  ## the ctypes structs of the runtime, from its C header
 bench:     ## the demo's model against onnxruntime; `onnxc bench MODEL --against onnxruntime` measures your own
 	$(PYTHON) -m onnxc bench compiler/demo/digits.onnx --against onnxruntime --dim batch=64
 
-bindings:  ## runtime_stub/abi.py from onnxc.h
-	$(PYTHON) -m onnxc.runtime.make_abi
-
 docs:      ## the docs' claims about the code: code map, commands, links
 	$(PYTHON) -m pytest tests/docs
 

@@ -64,7 +64,7 @@ class OnnxcBackend(Backend):
         node: onnx.NodeProto,
         inputs: Any,
         device: str = "CPU",
-        outputs_info: Sequence[tuple[np.dtype, Sequence[int]]] | None = None,
+        outputs_info: Sequence[tuple[np.dtype, tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
         """Compiles and runs a model of this one node. `opset_version` chooses its version (default: the latest)."""

@@ -23,7 +23,7 @@ from onnxc.options import KINDS, LEVELS, Options
 from onnxc.terminal import Terminal, report_error
 
 if TYPE_CHECKING:
-    from onnxc.api import InferenceSession
+    from onnxc.runtime import InferenceSession
 
 INTERRUPTED = 130
 OPTION_NAMES = frozenset(field.name for field in fields(Options))
@@ -167,7 +167,8 @@ def run_command(model: Path, inputs: tuple[str, ...], seed: int, save: Path | No
         for name, result in zip(names, results, strict=True):
             click.echo(f"{name}: {describe(result)}\n{result}")
     if save is not None:
-        np.savez(save, **{name: np.asarray(result) for name, result in zip(names, results, strict=True)})
+        arrays: dict[str, Any] = {name: np.asarray(result) for name, result in zip(names, results, strict=True)}
+        np.savez(save, **arrays)
 
 
 @commands.command("bench")

@@ -20,10 +20,14 @@ _WORDS = ("a", "model", "reads", "text", "too")
 class Value(Protocol):
     """An input as the session describes it: type `tensor(float)` and its ONNX number, dims as numbers or names."""
 
-    name: str
-    type: str
-    dtype: int
-    shape: Sequence[int | str | None]
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def dtype(self) -> int: ...
+    @property
+    def shape(self) -> Sequence[int | str | None]: ...
 
 
 def read_feeds(files: Iterable[tuple[str | None, Path]]) -> dict[str, np.ndarray]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TextIO
 
 import click
 
@@ -41,7 +42,7 @@ def apply_passes(text: str, names: Sequence[str], file: str = "<text>") -> str:
 @click.command()
 @click.argument("file", type=click.File())
 @click.argument("passes", nargs=-1, metavar="[PASS]...")
-def command(file: click.utils.LazyFile, passes: tuple[str, ...]) -> None:
+def command(file: TextIO, passes: tuple[str, ...]) -> None:
     """Apply PASSes to the module in FILE (-: standard input) and print the result."""
     click.echo(apply_passes(file.read(), passes, str(Path(file.name))), nl=False)
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -129,7 +130,7 @@ def export(p: Params, path: Path) -> None:
     import onnx
     from onnx import TensorProto, helper, numpy_helper
 
-    def node(op: str, inputs: list[str], output: str, name: str, **attributes: object):
+    def node(op: str, inputs: list[str], output: str, name: str, **attributes: Any):
         return helper.make_node(op, inputs, [output], name=name, **attributes)
 
     def block(x: str, index: int, y: str) -> list[onnx.NodeProto]:
@@ -155,7 +156,7 @@ def export(p: Params, path: Path) -> None:
         node("Softmax", ["logits"], "probability", "softmax", axis=1),
     ]
     constants = [numpy_helper.from_array(value, name) for name, value in sorted(p.items())]
-    constants.append(numpy_helper.from_array(np.float32(16), "sixteen"))
+    constants.append(numpy_helper.from_array(np.array(16, np.float32), "sixteen"))
     graph = helper.make_graph(
         nodes,
         "digits",
