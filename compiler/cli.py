@@ -202,13 +202,11 @@ def inspect_command(model: Path, as_json: bool) -> None:
 @click.option("--clear", is_flag=True, help="Remove all cached objects.")
 def cache_command(clear: bool) -> None:
     """Show where the object cache lies and how large it is, or clear it."""
-    from onnxc.cache import ObjectCache
+    from onnxc.cache import user_cache
 
-    cache = ObjectCache()
-    if clear:
-        cache.clear()
-    count, size = cache.usage()
-    click.echo(f"{cache.folder}: {count} objects, {size / 1e6:.1f} MB")
+    cache = user_cache()
+    count, size = cache.clear() if clear else cache.size()
+    click.echo(f"{cache.folder}: {count} objects, {size / 1e6:.1f} MB{' removed' if clear else ''}")
 
 
 @commands.command("demo")
