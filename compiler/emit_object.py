@@ -13,6 +13,7 @@ from collections import Counter
 
 import llvmlite.binding as llvm
 from mlir import ir, passmanager
+from mlir.dialects import llvm as llvm_dialect
 
 from onnxc.elf_symbols import undefined_symbols
 from onnxc.errors import CompilerBug
@@ -59,7 +60,7 @@ def lower_to_llvm(module: ir.Module) -> str:
         except ir.MLIRError as error:
             raise CompilerBug("lower_to_llvm", str(error)) from error
         _check_only_llvm_left(module)
-        return _translate(module)
+        return llvm_dialect.translate_module_to_llvmir(module.operation)
 
 
 def emit(llvm_ir: str, target: Target, kind: str = "obj") -> bytes:
@@ -136,14 +137,8 @@ def _check_only_llvm_left(module: ir.Module) -> None:
 
     module.operation.walk(look)
     if left:
-        names = "; ".join(f"{name} ({count}×, first on {where[name]})" for name, count in sorted(left.items()))
+        names = "; ".join(f"{name} ({count} times, first on {where[name]})" for name, count in sorted(left.items()))
         raise CompilerBug("lower_to_llvm", f"operations that do not lower: {names}")
-
-
-def _translate(module: ir.Module) -> str:
-    from mlir.dialects import llvm as llvm_dialect
-
-    return llvm_dialect.translate_module_to_llvmir(module.operation)
 
 
 def _external_globals(llvm_ir: str) -> set[str]:

@@ -29,16 +29,18 @@ DEFAULT_TRIPLES = {
 }
 PORTABLE = {"x86_64": "x86-64-v3", "aarch64": "armv8-a", "riscv64": "rv64gc"}
 
-# What the stub can check, in the order of the descriptor's bits (bit 0 first): only these may be relied upon, so
-# the features of every target are cut down to them. A level stands for all LLVM features listed with it.
+# Only these features may be relied upon: the stub can check them (runtime_stub/features.h), so that an artefact is
+# refused where one is missing. The features of every target are cut down to them. A level is all of its features.
 X86_ISA: dict[str, tuple[str, ...]] = {
     "x86-64-v2": ("cx16", "sahf", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2"),
-    "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe", "xsave"),
+    "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
     "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
-    "avx512vnni": ("avx512vnni",),
-    "avx512bf16": ("avx512bf16",),
-    "avx512fp16": ("avx512fp16",),
-    "avxvnni": ("avxvnni",),
+    **{
+        name: (name,)
+        for name in (
+            "avx512vnni avx512bf16 avx512fp16 avx512ifma avx512vbmi avx512vbmi2 avx512bitalg avx512vpopcntdq avxvnni gfni"
+        ).split()
+    },
 }
 AARCH64_ISA: dict[str, tuple[str, ...]] = {
     "dotprod": ("dotprod",),
@@ -64,8 +66,8 @@ class Target:
     triple: str  # always four parts: LLVM drops the environment of shorter ones
     cpu: str  # what the user asked for: "x86-64-v3", "native", "cascadelake" …
     tune: str  # LLVM's name of the CPU to schedule for
-    isa: tuple[str, ...]  # what the stub checks at load, in the order of `ISA[arch]`
-    features: tuple[str, ...]  # LLVM features, without sign, sorted
+    isa: tuple[str, ...]  # levels and single features it has, in the order of `ISA[arch]`
+    features: tuple[str, ...]  # what code may use and the stub checks: LLVM's names, without sign, sorted
     vector_bits: int
     vector_registers: int
     has_fma: bool
@@ -76,11 +78,6 @@ class Target:
     def arch(self) -> str:
         """First part of the triple: x86_64, aarch64, riscv64."""
         return self.triple.split("-")[0]
-
-    @property
-    def isa_mask(self) -> int:
-        """The descriptor's word: bit i set means the i-th entry of `ISA[arch]` is needed."""
-        return sum(1 << bit for bit, name in enumerate(ISA[self.arch]) if name in self.isa)
 
     @property
     def base_cpu(self) -> str:
