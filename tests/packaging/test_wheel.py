@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import venv
@@ -17,10 +18,8 @@ TOP = Path(__file__).parents[2]
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     source = folder / "source"  # setuptools leaves a build folder behind, which must not end up in the next wheel
-    files = subprocess.run(["git", "-C", TOP, "ls-files", "-z"], check=True, capture_output=True, text=True).stdout
-    for name in filter(None, files.split("\0")):
-        (source / name).parent.mkdir(parents=True, exist_ok=True)
-        (source / name).write_bytes((TOP / name).read_bytes())
+    made_here = (".*", "build", "dist", "*.egg-info", "__pycache__")
+    shutil.copytree(TOP, source, ignore=shutil.ignore_patterns(*made_here))
     subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", folder, source], check=True)
     (made,) = folder.glob("*.whl")
     return made
