@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import hashlib
 import os
 import re
@@ -94,7 +95,7 @@ def test_detected_features_are_the_kernels_own(add: Path) -> None:
     library = InferenceSession(add).library
     mask = library.api.cpu_features()
     found = {name for bit, name in enumerate(library.feature_names) if mask >> bit & 1}
-    flags = set(next(line for line in open("/proc/cpuinfo") if line.startswith("flags")).split())
+    flags = set(re.search("^flags.*", Path("/proc/cpuinfo").read_text(), re.MULTILINE)[0].split())
     names = {"avx2": "avx2", "fma": "fma", "avx512f": "avx512f", "avx512vnni": "avx512_vnni", "bmi2": "bmi2",
              "f16c": "f16c", "sse4.2": "sse4_2", "lzcnt": "abm", "gfni": "gfni", "avxvnni": "avx_vnni"}  # fmt: skip
     assert {ours for ours, theirs in names.items() if theirs in flags} == found & set(names)
@@ -196,19 +197,14 @@ def test_bindings_match_the_header(workshop: Workshop) -> None:
 
     assert bindings() == (handmade.STUB / "abi.py").read_text()
     checks = []
-    for name, struct_type in vars(abi).items():
-        if name.startswith("struct_") and hasattr(struct_type, "_fields_"):
-            c_name = name.removeprefix("struct_")
-            checks.append(
-                f"_Static_assert(sizeof({c_name}) == {__import__('ctypes').sizeof(struct_type)}, {c_name!r});"
-            )
-            checks += [
-                f"_Static_assert(offsetof({c_name}, {field[0]}) == {getattr(struct_type, field[0]).offset}, {c_name!r});"
-                for field in struct_type._fields_
-            ]
+    for name, layout in vars(abi).items():
+        if name.startswith("struct_") and hasattr(layout, "_fields_"):
+            places = [(f"sizeof({name[7:]})", ctypes.sizeof(layout))]
+            places += [(f"offsetof({name[7:]}, {f[0]})", getattr(layout, f[0]).offset) for f in layout._fields_]
+            checks += [f'_Static_assert({c} == {ours}, "{c}");' for c, ours in places]
     assert len(checks) > 80
     source = workshop.folder / "layout.c"
-    source.write_text('#include "onnxc.h"\n' + "\n".join(checks).replace("'", '"'))
+    source.write_text('#include "onnxc.h"\n' + "\n".join(checks))
     workshop.zig(["cc", "-c", "-target", "x86_64-linux-gnu", "-iquote", handmade.STUB, source, "-o", "layout.o"])
 
 
