@@ -5,7 +5,7 @@ It knows nothing of IR: the pass that runs shape functions gives types, values a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 from typing import Any
 
 from onnxc.dialects import dims
@@ -56,6 +56,10 @@ class UnknownRank(Exception):
     """The rank of a result is not known; `why` says what it hangs on."""
 
 
+class UnknownOperandRank(UnknownRank):
+    """The rank of an operand is not known: the cause is another node."""
+
+
 class IllegalShape(Exception):
     """The operator does not allow these types."""
 
@@ -77,6 +81,7 @@ class ShapeContext:
         results: int,
         fresh: Callable[[str], Expr],
         declared: Sequence[Tensor | None] = (),
+        recorded: Container[int] = (),
     ) -> None:
         self.name = name
         self.types = types
@@ -86,6 +91,11 @@ class ShapeContext:
         self.declared = declared  # what the model says of the results: a hint
         self.needed: dict[int, tuple[Dim, ...]] = {}  # operands whose elements the shape function has read
         self._known = known
+        self._recorded = recorded
+
+    def recorded(self, index: int) -> bool:
+        """Whether only the elements of operand `index` are left, recorded by an earlier inference."""
+        return index in self._recorded
 
     def has(self, index: int) -> bool:
         """Whether operand `index` is given."""
@@ -101,7 +111,7 @@ class ShapeContext:
         if found is None:
             raise IllegalShape(f"operand {index} is missing")
         if found.shape is None:
-            raise UnknownRank(f"the rank of operand {index} is not known")
+            raise UnknownOperandRank(f"the rank of operand {index} is not known")
         return found
 
     def shape(self, index: int) -> tuple[Dim, ...]:

@@ -1,0 +1,31 @@
+"""This file infers shapes of quantising and dequantising."""
+
+from __future__ import annotations
+
+from onnxc.dialects.shapes.movement import concatenated
+from onnxc.dialects.shapes.registry import ShapeContext, infers
+from onnxc.dialects.types import ONNX_ELEMENTS, Tensor
+
+
+@infers("QuantizeLinear")
+def quantize_linear(c: ShapeContext) -> list[Tensor]:
+    given = c.attr("output_dtype", 0)
+    elem = c.elem(2) if c.has(2) else ONNX_ELEMENTS[given] if given else "ui8"
+    return [c.tensor(0).of_elem(elem)]
+
+
+@infers("DequantizeLinear")
+def dequantize_linear(c: ShapeContext) -> list[Tensor]:
+    given = c.attr("output_dtype", 0)
+    return [c.tensor(0).of_elem(ONNX_ELEMENTS[given] if given else c.elem(1))]
+
+
+@infers("DynamicQuantizeLinear")
+def dynamic_quantize_linear(c: ShapeContext) -> list[Tensor]:
+    return [c.tensor(0).of_elem("ui8"), Tensor("f32", ()), Tensor("ui8", ())]
+
+
+@infers("microsoft.QLinearConcat")
+def qlinear_concat(c: ShapeContext) -> list[Tensor]:
+    shapes = [c.shape(index) for index in range(2, len(c.types), 3)]
+    return [Tensor(c.elem(1), concatenated(c, shapes, c.attr("axis", 0)))]

@@ -1,0 +1,266 @@
+"""graph -> graph: every value gets its type, with symbolic sizes; sizes that a model computes become expressions.
+
+Before:  %s = "onnx.Shape"(%x) : (tensor<?x4x6xf32, ["N", 4, 6]>) -> tensor<*xi64>
+         %y = "onnx.Reshape"(%x, %s2) : (…) -> tensor<*xf32>        where %s2 holds N and -1, computed from %s
+After:   %y = "onnx.Reshape"(%x, %none) {operand_values = {"1" = ["N", -1]}} : (…) -> tensor<?x24xf32, ["N", 24]>
+Keeps:   the computation. Running it again changes nothing.
+Adds:    kernel.bind_dims after values that sizes depend on and that are known at run time only (see shape_binding.py).
+Gone:    operands whose elements only determine the shape; If with a condition that is decided; NonMaxSuppression.
+
+`infer_shapes` leaves a rank that is not known for a later run, after folding; `check_shapes` refuses what is left.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mlir import ir
+
+from onnxc.dialects import dims
+from onnxc.dialects.dims import Expr
+from onnxc.dialects.errors import OnnxcError, Refusals
+from onnxc.dialects.levels import GRAPH
+from onnxc.dialects.onnx import OnnxOp, absent, node_name
+from onnxc.dialects.shapes import (
+    EVALUATE,
+    INFER,
+    IllegalShape,
+    NeedsValues,
+    ShapeContext,
+    UnknownOperandRank,
+    UnknownRank,
+    reals,
+)
+from onnxc.dialects.shapes.reals import Number
+from onnxc.dialects.types import Tensor, attribute_dims, dims_attribute, is_tensor
+from onnxc.passes import shape_binding, shape_control
+from onnxc.passes.contract import Program, transforms
+
+Values = tuple[Number, ...]
+
+_EVALUATED = 64  # elements at most; shapes and index lists of exporters are far smaller
+_INTEGERS = ("i64", "i32", "i1", "i8", "i16", "ui8", "ui16", "ui32", "ui64")
+_FLOATS = ("f32", "f64", "f16", "bf16")
+_SILENT = {"onnx.Constant", "onnx.None", "onnx.Yield", "func.return", "kernel.nonzero_count", "kernel.nms"}
+
+
+@transforms(GRAPH, GRAPH)
+def infer_shapes(program: Program) -> None:
+    """Infers all types. Refuses, all at once, nodes whose operands' shapes are illegal."""
+    inference = Inference(program)
+    for function in program.module.body.operations:
+        block = function.operation.regions[0].blocks[0]
+        inference.block(block)
+        _update_signature(function.operation, block)
+    if inference.errors:
+        raise Refusals(inference.errors)
+
+
+@transforms(GRAPH, GRAPH)
+def check_shapes(program: Program) -> None:
+    """Refuses, all at once, nodes whose result ranks are not known. Run it after the last `infer_shapes`."""
+    inference = Inference(program)
+    for function in program.module.body.operations:
+        inference.block(function.operation.regions[0].blocks[0])
+    if inference.errors or inference.unknown:
+        raise Refusals(inference.errors + inference.unknown)
+
+
+class Inference:
+    """One run over a module. `errors` and `unknown` collect illegal nodes and nodes that leave a rank unknown."""
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.context = program.context
+        self.symbols = shape_binding.Symbols(program.module)
+        self.values: dict[ir.Value, Values] = {}
+        self.errors: list[OnnxcError] = []
+        self.unknown: list[OnnxcError] = []
+        self._failed: set[ir.Value] = set()
+
+    def block(self, block: ir.Block) -> None:
+        """Visits the operations of a block in order. New ones that a visit inserts are visited by who inserts them."""
+        for op in list(block.operations):
+            self.visit(op.operation)
+
+    def visit(self, op: ir.Operation) -> None:
+        """Gives the results of `op` their types, and their elements where these are few and known."""
+        name = op.name
+        if name == "kernel.bind_dims":
+            names = op.attributes["symbols"]
+            self.values[op.operands[0]] = tuple(dims.symbol(ir.StringAttr(entry).value) for entry in names)
+        elif name not in _SILENT:
+            try:
+                self._visit_node(op)
+            except UnknownOperandRank:
+                self._fail(op, None)
+            except UnknownRank as reason:
+                self._fail(op, self.unknown, "the rank of its result is not known", str(reason))
+            except IllegalShape as reason:
+                self._fail(op, self.errors, "its operands' shapes do not fit", reason.why, reason.hint)
+
+    def _visit_node(self, op: ir.Operation) -> None:
+        if self._failed and any(operand in self._failed for operand in op.operands):
+            self._failed.update(op.results)
+            return
+        control = shape_control.VISIT.get(op.name)
+        if control is not None:
+            control(self, op)
+            return
+        view = OnnxOp(op)
+        if view.name in shape_binding.REPLACE:
+            shape_binding.REPLACE[view.name](self, view)
+            return
+        infer = INFER.get(view.name)
+        if infer is None:
+            if any(isinstance(result.type, ir.UnrankedTensorType) for result in op.results):
+                raise UnknownRank("there is no shape function for this operator")
+            return
+        context, types = self._infer(view, infer)
+        self.set_types(op, types)
+        self._record(op, context)
+        self._evaluate(context, op)
+
+    def _infer(self, view: OnnxOp, infer) -> tuple[ShapeContext, list[Tensor]]:
+        """Runs the shape function; binds values that it needs and that are not known, and runs it again."""
+        while True:
+            context = self.context_of(view)
+            try:
+                return context, infer(context)
+            except NeedsValues as need:
+                shape_binding.provide(self, view, need)
+                view = OnnxOp(view.op)  # operands may have been replaced
+
+    def context_of(self, view: OnnxOp) -> ShapeContext:
+        """What a shape function sees of an operation."""
+        op, operands = view.op, view.operands
+        recorded = recorded_values(op)
+        types: list[Tensor | None] = [self.type_of(operand) for operand in operands]
+        for index, values in recorded.items():
+            types.extend([None] * (index + 1 - len(types)))
+            types[index] = Tensor("i64", (len(values),))
+
+        def known(index: int) -> Sequence[Number] | None:
+            if index in recorded:
+                return recorded[index]
+            operand = operands[index]
+            return None if operand is None else self.values_of(operand)
+
+        def fresh(key: str) -> Expr:
+            return self.symbols.of_result(self, op, key)
+
+        declared = [self.type_of(result) for result in op.results]
+        return ShapeContext(view.name, types, known, view.attr, len(declared), fresh, declared, recorded)
+
+    def type_of(self, value: ir.Value | None) -> Tensor | None:
+        """The tensor type of a value, None if it is no tensor."""
+        if value is None:
+            return None
+        type_ = value.type
+        return Tensor.of(type_) if is_tensor(type_) else None
+
+    def set_types(self, op: ir.Operation, types: Sequence[Tensor]) -> None:
+        """Writes result types; optional results at the end may be missing."""
+        for result, tensor in zip(op.results, types, strict=False):
+            type_ = tensor.type(self.context)
+            if result.type != type_:
+                result.set_type(type_)
+
+    def values_of(self, value: ir.Value) -> Values | None:
+        """The elements of a small tensor, if known symbolically."""
+        known = self.values.get(value)
+        if known is None:
+            known = _constant_values(value)
+            if known is not None:
+                self.values[value] = known
+        return known
+
+    def forget(self, value: ir.Value) -> None:
+        """Drops what is known of a value that is about to be erased."""
+        self.values.pop(value, None)
+        self._failed.discard(value)
+
+    def evaluate(self, op: ir.Operation) -> None:
+        """Evaluates `op` once more, after something became known of its operands."""
+        self._evaluate(self.context_of(OnnxOp(op)), op)
+
+    def _evaluate(self, context: ShapeContext, op: ir.Operation) -> None:
+        evaluate = EVALUATE.get(context.name)
+        if evaluate is None or not _is_small(self.type_of(op.results[0])):
+            return
+        for result, values in zip(op.results, evaluate(context) or (), strict=False):
+            if values is not None and len(values) <= _EVALUATED:
+                self.values[result] = tuple(values)
+
+    def _record(self, op: ir.Operation, context: ShapeContext) -> None:
+        """Moves elements that the shape function needed from operands to the attribute `operand_values`."""
+        if not context.needed:
+            return
+        every = {**recorded_values(op), **context.needed}
+        recorded = {str(index): dims_attribute(values, self.context) for index, values in every.items()}
+        entries = ir.DictAttr.get(recorded, context=self.context)
+        if "operand_values" not in op.attributes or op.attributes["operand_values"] != entries:
+            op.attributes["operand_values"] = entries
+        none = None
+        for index in context.needed:
+            if index < len(op.operands) and not isinstance(op.operands[index].type, ir.NoneType):
+                none = none or absent(op.location, ir.InsertionPoint(op))
+                op.operands[index] = none
+
+    def _fail(self, op: ir.Operation, into: list[OnnxcError] | None, *text: str | None) -> None:
+        self._failed.update(op.results)
+        if into is not None:
+            message, why, *hint = text
+            types = [str(tensor) for tensor in map(self.type_of, op.operands) if tensor is not None]
+            name = op.name.removeprefix("onnx.")
+            into.append(
+                OnnxcError(
+                    message or "", file=self.program.file, node=node_name(op.location), op=name, types=types or None,
+                    why=why, hint=hint[0] if hint else None,
+                )
+            )  # fmt: skip
+
+
+def recorded_values(op: ir.Operation) -> dict[int, Values]:
+    """The attribute `operand_values` of an operation."""
+    if "operand_values" not in op.attributes:
+        return {}
+    return {int(entry.name): attribute_dims(entry.attr) for entry in ir.DictAttr(op.attributes["operand_values"])}
+
+
+def _is_small(tensor: Tensor | None) -> bool:
+    if tensor is None or not tensor.is_static:
+        return False
+    wanted = tensor.elem in _INTEGERS or (tensor.elem in _FLOATS and tensor.rank is not None and tensor.rank <= 1)
+    count = tensor.numel
+    return wanted and isinstance(count, int) and count <= _EVALUATED
+
+
+def _constant_values(value: ir.Value) -> Values | None:
+    """The elements of a constant that stands in the IR."""
+    owner = value.owner
+    if isinstance(owner, ir.Block) or owner.name != "onnx.Constant" or "value" not in owner.attributes:
+        return None
+    dense = owner.attributes["value"]
+    if isinstance(dense, ir.DenseIntElementsAttr):
+        return tuple(int(element) for element in _elements(dense))
+    if not isinstance(dense, ir.DenseFPElementsAttr):
+        return None
+    numbers = [reals.from_float(element) for element in _elements(dense)]
+    known = tuple(number for number in numbers if number is not None)
+    return known if len(known) == len(numbers) else None
+
+
+def _elements(dense) -> list:
+    return [dense[0]] * len(dense) if len(dense) and dense.is_splat else list(dense)
+
+
+def _update_signature(function: ir.Operation, block: ir.Block) -> None:
+    operations = list(block.operations)
+    if function.name != "func.func" or not operations or operations[-1].operation.name != "func.return":
+        return
+    inputs = [argument.type for argument in block.arguments]
+    results = [operand.type for operand in operations[-1].operation.operands]
+    type_ = ir.TypeAttr.get(ir.FunctionType.get(inputs, results, context=function.context))
+    if function.attributes["function_type"] != type_:
+        function.attributes["function_type"] = type_
