@@ -31,8 +31,14 @@ _INTEGERS = ("i64", "i32", "i16", "i8", "ui8", "ui16", "ui32", "ui64")
 _I64, _F32 = 7, 1  # TensorProto.DataType
 
 #: Operators through which a value is looked at rather than bound whole, so that elements that are known stay known.
-_TRANSPARENT = set("Concat Unsqueeze Squeeze Reshape Identity Cast Add Sub Mul Min Max Neg Gather Slice".split())
+_TRANSPARENT = {
+    "Concat", "Unsqueeze", "Squeeze", "Reshape", "Identity", "Cast", "Add", "Sub", "Mul",
+    "Min", "Max", "Neg", "Gather", "Slice",
+}  # fmt: skip
 
+
+#: The attribute of a node that says which symbols its results' unknown sizes have: key -> symbol.
+RESULT_DIMS = "onnx.result_dims"
 
 _MOST = 16  # elements of an operand looked through; a shape has fewer
 
@@ -53,15 +59,15 @@ class Symbols:
         return f"{prefix}{self._next - 1}"
 
     def of_result(self, inference: Inference, op: ir.Operation, key: str) -> Expr:
-        """The size called `key` that `op` binds: the same in each run (attribute `result_dims`)."""
-        known = dict(_entries(op, "result_dims"))
+        """The size called `key` that `op` binds: the same in each run (attribute `onnx.result_dims`)."""
+        known = dict(_entries(op, RESULT_DIMS))
         if key not in known:
             known[key] = self.new("u")
             count = COUNT.get(op.name.removeprefix("onnx."))
             if count is not None:
                 bind(inference, count(_Builder(inference, op), OnnxOp(op)), [known[key]])
             attributes = {name: ir.StringAttr.get(symbol, op.context) for name, symbol in sorted(known.items())}
-            op.attributes["result_dims"] = ir.DictAttr.get(attributes, context=op.context)
+            op.attributes[RESULT_DIMS] = ir.DictAttr.get(attributes, context=op.context)
         return dims.symbol(known[key])
 
 
@@ -75,7 +81,7 @@ def bound_symbols(op: ir.Operation, prefix: str = "") -> list[str]:
     """The symbols that `op` itself binds; those whose key starts with `prefix`."""
     if op.name == "kernel.bind_dims":
         return [ir.StringAttr(entry).value for entry in op.attributes["symbols"]]
-    return [symbol for key, symbol in _entries(op, "result_dims") if key.startswith(prefix)]
+    return [symbol for key, symbol in _entries(op, RESULT_DIMS) if key.startswith(prefix)]
 
 
 def _spelt_symbols(module: ir.Module) -> list[str]:
@@ -299,7 +305,7 @@ def _replace_nms(inference: Inference, view: OnnxOp) -> None:
         "kernel.nms",
         results=[rows.type(inference.context), count.type(inference.context)],
         operands=operands,
-        attributes={entry.name: entry.attr for entry in op.attributes if entry.name != "result_dims"},
+        attributes=_attributes_without(op, RESULT_DIMS),
         loc=op.location,
         ip=ir.InsertionPoint(op),
     )
@@ -313,6 +319,11 @@ def _replace_nms(inference: Inference, view: OnnxOp) -> None:
     cut.set_type(Tensor("i64", (dims.symbol(name), 3)).type(inference.context))
     op.results[0].replace_all_uses_with(cut)
     op.erase()
+
+
+def _attributes_without(op: ir.Operation, name: str) -> dict[str, ir.Attribute]:
+    entries = [op.attributes[at] for at in range(len(op.attributes))]
+    return {entry.name: entry.attr for entry in entries if entry.name != name}
 
 
 REPLACE: dict[str, Callable[[Inference, OnnxOp], None]] = {"NonMaxSuppression": _replace_nms}

@@ -14,8 +14,8 @@ from mlir import ir
 
 from onnxc.dialects import dims
 from onnxc.dialects.dims import Dim
-from onnxc.dialects.shapes import IllegalShape
 from onnxc.dialects.onnx import OnnxOp
+from onnxc.dialects.shapes import IllegalShape
 from onnxc.dialects.types import Tensor
 from onnxc.passes.shape_binding import bound_symbols
 
@@ -194,9 +194,15 @@ def _results_of_carried(inference: Inference, op: ir.Operation, initial: Types, 
 
 
 def _join(
-    inference: Inference, op: ir.Operation, key: str, a: Tensor | None, b: Tensor | None, inner: frozenset[str] = frozenset()
+    inference: Inference,
+    op: ir.Operation,
+    key: str,
+    a: Tensor | None,
+    b: Tensor | None,
+    inner: frozenset[str] = frozenset(),
 ) -> Tensor | None:
-    """The type of a value that is `a` or `b`. Sizes that differ, or hold symbols of `inner`, become symbols of `op`."""
+    """The type of a value that is `a` or `b`. Sizes that differ become symbols of `op`,
+    and so do sizes that hold symbols of `inner`."""
     if a is None or b is None:
         return a or b
     if a.elem != b.elem:

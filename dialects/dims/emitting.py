@@ -12,7 +12,7 @@ V = TypeVar("V")
 
 
 class Arithmetic(Protocol[V]):
-    """The operations `emit` needs; `floordiv` and `mod` round to minus infinity, `broadcast` is `b if a == 1 else a`."""
+    """What `emit` needs; `floordiv` and `mod` round to minus infinity, `broadcast` is `b if a == 1 else a`."""
 
     def const(self, value: int) -> V: ...
     def add(self, a: V, b: V) -> V: ...

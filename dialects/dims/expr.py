@@ -17,7 +17,7 @@ _SIGNED = re.compile(r"s\d+")
 
 
 class Atom:
-    """`op` applied to `args`: op is sym (args: the name), floordiv, mod (two dims), min, max, broadcast (two or more)."""
+    """`op` of `args`: op is sym (args: the name), floordiv, mod (two dims), min, max, broadcast (two or more)."""
 
     __slots__ = ("args", "op", "text")
     _all: dict[tuple, Atom] = {}

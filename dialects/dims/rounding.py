@@ -61,10 +61,24 @@ def broadcast(a: Dim, b: Dim) -> Dim:
         return b
     if b == 1:
         return a
+    for one, other in ((a, b), (b, a)):
+        if _equal_or_one(one, other):
+            return other
     parts = {part: None for value in (a, b) for part in _parts("broadcast", value)}
     if len(parts) == 1:
         return next(iter(parts))
     return of_atom(Atom("broadcast", tuple(sorted(parts, key=str))))
+
+
+def _equal_or_one(a: Dim, b: Dim) -> bool:
+    """Whether `a`, being a size that broadcasts with `b`, is `b` or is 1: `max(0, b)`, and `min(b, c)` with c >= 1."""
+    if isinstance(b, int):
+        return False
+    parts = _parts("max", a)
+    if len(parts) == 2 and b in parts and 0 in parts:
+        return True
+    parts = _parts("min", a)
+    return len(parts) > 1 and b in parts and all(part is b or bounds(part)[0] >= 1 for part in parts)
 
 
 def _never_one(value: Dim) -> bool:

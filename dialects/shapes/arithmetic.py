@@ -127,7 +127,7 @@ def _rounded(value: Number, elem: str) -> Number:
     return reals.from_float(float(np.float32(float(fraction)))) or 0
 
 
-UNARY: dict[str, Callable[[Any], "Number | None"]] = {
+UNARY: dict[str, Callable[[Any], Number | None]] = {
     "Neg": lambda a: reals.multiply(a, -1),
     "Floor": reals.floor,
     "Ceil": lambda a: None if (below := reals.floor(reals.multiply(a, -1))) is None else -below,

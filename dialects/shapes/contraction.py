@@ -79,7 +79,7 @@ def einsum(c: ShapeContext) -> list[Tensor]:
 
 
 def einsum_labels(equation: str, ranks: list[int]) -> tuple[list[list[str]], list[str]]:
-    """Labels of each operand's axes and of the result's. Axes under an ellipsis are called `.0`, `.1` … from the last."""
+    """Labels of each operand's axes and of the result's. Axes under an ellipsis are `.0`, `.1` … from the last."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if len(terms) != len(ranks):

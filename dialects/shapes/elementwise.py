@@ -6,13 +6,16 @@ from onnxc.dialects.shapes.broadcasting import broadcast_shapes
 from onnxc.dialects.shapes.registry import IllegalShape, ShapeContext, infers
 from onnxc.dialects.types import ONNX_ELEMENTS, Tensor
 
-UNARY = """Abs Acos Acosh Asin Asinh Atan Atanh BitwiseNot Ceil Celu Cos Cosh Elu Erf Exp Floor Gelu HardSigmoid HardSwish
-    Hardmax Identity LeakyRelu Log LogSoftmax Mish Neg Not Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh
-    Softmax Softplus Softsign Sqrt Swish Tan Tanh ThresholdedRelu Bernoulli
-    microsoft.Gelu microsoft.FastGelu microsoft.QuickGelu""".split()
-ARITHMETIC = "Add BitShift BitwiseAnd BitwiseOr BitwiseXor Div Mod Mul PRelu Pow Sub".split()
-LOGIC = "And Equal Greater GreaterOrEqual Less LessOrEqual Or Xor".split()
-VARIADIC = "Max Mean Min Sum".split()
+UNARY = (
+    "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Celu", "Cos", "Cosh",
+    "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Hardmax", "Identity", "LeakyRelu", "Log",
+    "LogSoftmax", "Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign",
+    "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu",
+    "Bernoulli", "microsoft.Gelu", "microsoft.FastGelu", "microsoft.QuickGelu",
+)  # fmt: skip
+ARITHMETIC = ["Add", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Mod", "Mul", "PRelu", "Pow", "Sub"]
+LOGIC = ["And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Or", "Xor"]
+VARIADIC = ["Max", "Mean", "Min", "Sum"]
 
 
 @infers(*UNARY)

@@ -27,7 +27,7 @@ class Real:
     den: int
 
 
-Number = Union[Dim, Real]
+Number = Union[Dim, Real]  # noqa: UP007 - Dim is a Union with a forward reference
 
 
 def real(num: Dim, den: int = 1) -> Number:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnxc.dialects.shapes.registry import IllegalShape, ShapeContext, infers
 from onnxc.dialects.types import Tensor
 
-REDUCTIONS = "L1 L2 LogSum LogSumExp Max Mean Min Prod Sum SumSquare".split()
+REDUCTIONS = ["L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare"]
 
 
 @infers(*(f"Reduce{kind}" for kind in REDUCTIONS))

@@ -7,8 +7,8 @@ from onnxc.dialects.dims import Dim
 from onnxc.dialects.shapes.registry import IllegalShape, NeedsValues, ShapeContext, infers
 from onnxc.dialects.types import Tensor
 
-#: Exporters write "to the end" as the largest 32- or 64-bit number.
-_FAR = 2**31 - 1
+#: Exporters write "to the end" as the largest 32- or 64-bit number, or as a thousand million.
+_FAR = 10**9
 
 
 @infers("Reshape")
@@ -89,7 +89,7 @@ def slice_range(size: Dim, start: Dim, end: Dim, step: int) -> tuple[Dim, Dim]:
 
 def _place(index: Dim, size: Dim, high: Dim, low: Dim = 0) -> Dim:
     """`index`, counted from the end if negative, between `low` and `high`."""
-    if isinstance(index, int):
+    if isinstance(index, int) and not isinstance(size, int):
         if index >= _FAR:
             return high
         if index <= -_FAR:

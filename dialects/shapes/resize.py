@@ -59,7 +59,7 @@ def _from_scales(c: ShapeContext, sizes: list[Dim]) -> list[Dim]:
     return [_scaled(size, scale) for size, scale in zip(sizes, scales, strict=True)]
 
 
-def _cropped(c: ShapeContext, scales: "list[Number] | tuple[Number, ...]") -> list[Number]:
+def _cropped(c: ShapeContext, scales: list[Number] | tuple[Number, ...]) -> list[Number]:
     roi = c.known(1)
     if roi is None or len(roi) != 2 * len(scales):
         raise NeedsValues(SCALES, sizes=True)

@@ -18,7 +18,7 @@ from onnxc.dialects.shapes.registry import ShapeContext, evaluates
 from onnxc.dialects.shapes.reshaping import slice_range
 from onnxc.dialects.types import ONNX_ELEMENTS
 
-Elements = Union[list[Union[list[Number], None]], None]  # of each result; None: not known
+Elements = Union["list[list[Number] | None]", None]  # of each result; None: not known
 _FLOATS = ("f16", "bf16", "f32", "f64")
 
 
@@ -33,7 +33,8 @@ def array(c: ShapeContext, index: int) -> np.ndarray | None:
 
 
 def listed(value: np.ndarray) -> Elements:
-    return [list(value.reshape(-1))]
+    """The elements of the only result. numpy gives an element itself where one is left of an array of objects."""
+    return [list(value.reshape(-1)) if isinstance(value, np.ndarray) else [value]]
 
 
 @evaluates("Shape")
@@ -149,7 +150,9 @@ def tile(c: ShapeContext) -> Elements:
 @evaluates("Range")
 def range_(c: ShapeContext) -> Elements:
     start, limit, delta = ((c.known(index) or [None])[0] for index in range(3))
-    if start is None or not isinstance(limit, (int, dims.Expr)) or not isinstance(delta, int) or isinstance(start, Real):
+    if start is None or limit is None or not isinstance(delta, int):
+        return None
+    if isinstance(start, Real) or isinstance(limit, Real):
         return None
     count = range_count(start, limit, delta)
     return [[start + delta * i for i in range(count)]] if isinstance(count, int) else None

@@ -40,7 +40,7 @@ def window_shape(c: ShapeContext, sizes: Sequence[Dim], kernel: Sequence[Dim], *
 def _slide(size: Dim, reach: Dim, stride: int, before: int, after: int, ceil: bool) -> Dim:
     room = size + before + after - reach
     if dims.bounds(room)[1] < 0:
-        raise IllegalShape(f"a window of {reach} elements does not fit into {size} elements with pads {before}, {after}")
+        raise IllegalShape(f"a window of {reach} elements does not fit into {size} with pads {before}, {after}")
     if not ceil:
         return dims.floordiv(room, stride) + 1
     # a window that would start in the padding behind is left out
