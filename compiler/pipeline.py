@@ -18,13 +18,14 @@ from onnxc.passes.plan_memory import plan_memory
 from onnxc.passes.remove_dead import remove_dead
 from onnxc.passes.simplify import simplify
 from onnxc.passes.split_to_slices import split_to_slices
+from onnxc.passes.to_nhwc import to_nhwc
 
 #: operators that some pass replaces before kernels are formed
 REWRITTEN = frozenset({"BatchNormalization", "Dropout", "Split"})
 
 #: level → the passes that work on it, the last one giving the next level
 PIPELINE: dict[str, tuple[PassFunction, ...]] = {
-    "graph": (infer_shapes, fold_constants, simplify, merge_equal, infer_shapes, split_to_slices, innermost_softmax, remove_dead, group_operators),
+    "graph": (infer_shapes, fold_constants, simplify, merge_equal, to_nhwc, infer_shapes, split_to_slices, innermost_softmax, remove_dead, group_operators),
     "tensor": (outline_kernels,),
     "kernels": (choose_schedules, pack_weights, plan_memory, emit_main),
 }

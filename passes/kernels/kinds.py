@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from onnxc.passes.kernels import concat, conv, matmul, normalization, pad, reduce, softmax
+from onnxc.passes.kernels import concat, conv, matmul, normalization, pad, pool, reduce, softmax
 from onnxc.passes.kernels import map as map_kernel
 
 KINDS: dict[str, ModuleType] = {
@@ -18,6 +18,7 @@ KINDS: dict[str, ModuleType] = {
     "matmul": matmul,
     "pad": pad,
     "reduce": reduce,
+    "pool": pool,
     "softmax": softmax,
     "normalization": normalization,
 }
@@ -30,6 +31,8 @@ ROOTS: dict[str, str] = {
     "onnx.Gemm": "matmul",
     "onnx.microsoft.FusedMatMul": "matmul",
     "onnx.Pad": "pad",
+    "kernel.max_pool": "pool",
+    "kernel.average_pool": "pool",
     "onnx.Softmax": "softmax",
     "onnx.LogSoftmax": "softmax",
     "onnx.LayerNormalization": "normalization",
@@ -49,7 +52,7 @@ READS_ONCE: set[str] = {
 }
 
 # Kinds that evaluate element-wise consumers on their result before they store it.
-EPILOGUES: set[str] = {"conv", "matmul", "reduce", "softmax", "normalization"}
+EPILOGUES: set[str] = {"conv", "matmul", "reduce", "pool", "softmax", "normalization"}
 
 # Kinds that keep intermediate values in the result's buffer: all they fuse has the root's element type.
 IN_RESULT: set[str] = {"softmax", "normalization"}

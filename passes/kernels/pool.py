@@ -1,0 +1,77 @@
+"""Kernel kind `pool`: kernel.max_pool and kernel.average_pool, channels last, vectorised over channels.
+
+Taps outside the input are never visited: each window is cut to the input first, so there is no test in the loops.
+"""
+
+from __future__ import annotations
+
+from mlir import ir
+from mlir.dialects import arith
+
+from onnxc.dialects import dims
+from onnxc.dialects.types import Tensor
+from onnxc.passes.kernels import index_math as im
+from onnxc.passes.kernels import scalars
+from onnxc.passes.kernels.builder import KernelBuilder
+from onnxc.passes.kernels.evaluate import Evaluator, Lanes
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.map import GRAIN, unflattened
+from onnxc.passes.kernels.reduce import lane_mask, lowest
+from onnxc.passes.kernels.window import Window
+
+
+def launch(kernel: KernelFunction) -> Launch:
+    shape = Tensor.of(kernel.root.results[0].type).dims
+    work = 1
+    for n in [*kernel.root.attr("kernel_shape"), shape[-1]]:
+        work *= n if isinstance(n, int) else 64
+    return Launch(dims.product(shape[:-1]), max(1, GRAIN // max(1, work)))
+
+
+def emit(b: KernelBuilder) -> None:
+    root = b.kernel.root
+    shape, elem = b.shape(root.results[0]), Tensor.of(root.results[0].type).elem
+    width = b.target.vector_bits // scalars.bit_width(elem)
+    with b.loop(b.begin, b.end) as pixel:
+        point = unflattened(pixel, shape[:-1])
+        channels = shape[-1]
+        whole = im.mul(im.floordiv(channels, width), width)
+        with b.loop(0, whole, width) as channel:
+            _block(b, point, channel, Lanes(width, len(shape) - 1))
+        if not (isinstance(channels, int) and channels == whole):
+            with b.when(im.compare(whole, "<", channels)):
+                mask = lane_mask(im.sub(channels, whole), width)
+                _block(b, point, whole, Lanes(width, len(shape) - 1, mask))
+
+
+def _block(b: KernelBuilder, point: list[im.Index], channel: im.Index, lanes: Lanes) -> None:
+    root = b.kernel.root
+    source = b.inputs[root.operands[0]]
+    elem, rank = source.elem, len(point) - 1
+    window = Window.of(root, tuple(root.attr("kernel_shape")))
+    average = root.op.name == "kernel.average_pool"
+    sizes = source.shape[1:-1]
+    starts = [window.start(a, point[1 + a]) for a in range(rank)]
+    taps = [window.taps(a, starts[a], sizes[a]) for a in range(rank)]
+    type_ = scalars.vector_of(scalars.element_type(elem), lanes.width)
+
+    def visit(axis: int, position: list[im.Index], carried: ir.Value) -> ir.Value:
+        if axis == rank:
+            x = source.load_vector(source.offset([point[0], *position, channel]), lanes.width, lanes.mask)
+            return scalars.add(carried, x) if average else scalars.maximum(carried, x, scalars.is_unsigned(elem))
+
+        def step(tap: ir.Value, inner: ir.Value) -> list[ir.Value]:
+            at = im.add(starts[axis], im.mul(tap, window.dilations[axis]))
+            return [visit(axis + 1, [*position, at], inner)]
+
+        return b.reduce(*taps[axis], 1, [carried], step)[0]
+
+    result = visit(0, [], scalars.constant(0 if average else lowest(elem), type_))
+    if average:
+        include = root.attr("count_include_pad", 0)
+        counts = [window.counted(a, starts[a], sizes[a]) if include else im.sub(taps[a][1], taps[a][0]) for a in range(rank)]
+        i64 = arith.index_cast(ir.IntegerType.get_signless(64), im.value(im.maximum(im.product(counts), 1)))
+        result = scalars.div(result, scalars.splat(scalars.cast(i64, "i64", elem), lanes.width))
+    ev, at = Evaluator(b), [*point, channel]
+    ev.seed(root.results[0], at, lanes, result)
+    b.outputs[0].store_vector(ev.at(b.kernel.results[0], at, lanes), b.outputs[0].offset(at), lanes.mask)
