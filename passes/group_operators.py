@@ -68,8 +68,8 @@ def _group_block(block: ir.Block, refused: list[OnnxcError]) -> None:
     for op in ops:
         if op.name in VIEWS:
             _to_view(op)
-    for group in groups:
-        _fuse(group, order)
+    for group in groups:  # an erased op leaves its address to a new one, so nothing is looked up from here on
+        _fuse(group)
 
 
 def _lowers(op: ir.Operation) -> bool:
@@ -100,6 +100,7 @@ def _grow(sink: ir.Operation, order: dict, taken: set) -> Group:
             if op.name in ROOTS:
                 group.root = op
             queue.append(op)
+    group.ops.sort(key=order.__getitem__)
     return group
 
 
@@ -174,8 +175,8 @@ def _to_view(op: ir.Operation) -> None:
     op.erase()
 
 
-def _fuse(group: Group, order: dict) -> None:
-    ops = sorted(group.ops, key=order.__getitem__)
+def _fuse(group: Group) -> None:
+    ops = group.ops
     inside = {r for op in ops for r in op.results}
     outside: list[ir.Value] = []
     for op in ops:
