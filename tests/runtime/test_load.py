@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import re
 import struct
@@ -17,6 +16,7 @@ import pytest
 from onnxc import runtime
 from onnxc.manifest import Weights, weights_trailer
 from onnxc.runtime import InferenceSession, abi
+from onnxc.weights_file import write_weights_file
 from tests.runtime import handmade
 from tests.runtime.handmade import Workshop
 
@@ -118,15 +118,14 @@ def test_weights_in_the_library(workshop: Workshop) -> None:
 
 
 def test_weights_beside_the_library(workshop: Workshop, tmp_path: Path) -> None:
-    digest = hashlib.sha256(W.tobytes()).hexdigest()
-    manifest = handmade.add(
-        "beside",
-        variants=(handmade.variant("scale", prepare="add"),),
-        weights=Weights(16, file="beside.weights", digest=digest),
-    )
+    written = tmp_path / "written"
+    weights = write_weights_file(written, [(W[:1], 0), (W[3:], 12)], 16, "beside.weights")
+    good = W[:1].tobytes() + bytes(8) + W[3:].tobytes() + weights_trailer(weights.digest)
+    assert written.read_bytes() == good
+    scale = W * [1, 0, 0, 1]
+    manifest = handmade.add("beside", variants=(handmade.variant("scale", prepare="add"),), weights=weights)
     path = workshop.library(manifest)
     beside = path.with_name("beside.weights")
-    good = W.tobytes() + weights_trailer(digest)
     for data, message in {
         None: f"cannot open {beside}, the weights of model 'beside': No such file",
         good[:-1]: f"{beside} has 95 bytes, but the weights of model 'beside' have 96",
@@ -136,7 +135,7 @@ def test_weights_beside_the_library(workshop: Workshop, tmp_path: Path) -> None:
             beside.write_bytes(data)
         with pytest.raises(runtime.LoadError, match=re.escape(message)):
             InferenceSession(path)
-    beside.write_bytes(good)
+    written.rename(beside)
     here = os.getcwd()
     os.chdir(path.parent)
     try:
@@ -144,9 +143,9 @@ def test_weights_beside_the_library(workshop: Workshop, tmp_path: Path) -> None:
     finally:
         os.chdir(here)
     beside.rename(tmp_path / "elsewhere")
-    np.testing.assert_array_equal(session.run(None, {"x": X})[0], X * W + 100)
+    np.testing.assert_array_equal(session.run(None, {"x": X})[0], X * scale + 100)
     other = InferenceSession(path, weights_path=tmp_path / "elsewhere")
-    np.testing.assert_array_equal(other.run(None, {"x": X})[0], X * W + 100)
+    np.testing.assert_array_equal(other.run(None, {"x": X})[0], X * scale + 100)
 
 
 def test_one_exported_symbol_and_only_libc_undefined(add: Path, workshop: Workshop) -> None:
@@ -215,3 +214,9 @@ def test_header_is_clean(workshop: Workshop, language: str) -> None:
     flags = ["-c", f"-std={language}", *handmade.WARNINGS, "-target", "x86_64-linux-gnu", "-iquote", handmade.STUB]
     workshop.zig(["c++" if "+" in language else "cc", *flags, source, "-o", "clean.o"])
     assert len((handmade.STUB / "onnxc.h").read_text().splitlines()) < 200
+
+
+def test_weights_must_fit(tmp_path: Path) -> None:
+    for entries, message in [([(W, 0), (W, 8)], "overlap at offset 8"), ([(W, 4)], "take 20 bytes, not 16")]:
+        with pytest.raises(ValueError, match=message):
+            write_weights_file(tmp_path / "w", entries, 16, "w")

@@ -1,0 +1,52 @@
+"""Writes the weights into a file of their own, which lies beside the artefact and is mapped when it is loaded.
+
+For models whose weights are too large to be a section (past 1 GiB): wheels, git, zip and 32-bit offsets end there.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+
+from onnxc.manifest import Weights, weights_trailer
+
+CHUNK = 16 << 20
+
+
+def write_weights_file(path: Path, entries: Iterable[tuple[np.ndarray, int]], size: int, name: str) -> Weights:
+    """Writes each array at its offset (ascending), zeros between them, and the trailer by which the stub knows them.
+
+    `name` is what the file will be called beside the artefact. Holds one array at a time.
+    """
+    digest = hashlib.sha256()
+    with path.open("wb") as file:
+        for piece in _pieces(entries, size):
+            file.write(piece)
+            digest.update(piece)
+        file.write(weights_trailer(digest.hexdigest()))
+    return Weights(size, file=name, digest=digest.hexdigest())
+
+
+def _pieces(entries: Iterable[tuple[np.ndarray, int]], size: int) -> Iterator[bytes | memoryview]:
+    """The content in order, in pieces that are never large copies."""
+    at = 0
+    for array, offset in entries:
+        if offset < at:
+            raise ValueError(f"weights overlap at offset {offset}")
+        yield from _zeros(offset - at)
+        data = memoryview(np.ascontiguousarray(array).reshape(-1).view(np.uint8))
+        for start in range(0, len(data), CHUNK):
+            yield data[start : start + CHUNK]
+        at = offset + len(data)
+    if at > size:
+        raise ValueError(f"the weights take {at} bytes, not {size}")
+    yield from _zeros(size - at)
+
+
+def _zeros(count: int) -> Iterator[bytes]:
+    while count > 0:
+        yield bytes(min(count, CHUNK))
+        count -= CHUNK
