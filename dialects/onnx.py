@@ -13,6 +13,7 @@ from mlir import ir
 
 from onnxc.dialects.errors import CompilerBug, OnnxcError
 from onnxc.dialects.signatures import Signature, signature
+from onnxc.dialects.weights import dense_array
 
 NAMESPACE = "onnx."
 _UPSTREAM = ("func", "arith", "math", "scf", "cf", "memref", "vector", "llvm", "index", "ub", "tensor", "linalg")
@@ -249,11 +250,11 @@ def _kind_of(value: object) -> str:
 
 
 def python_value(attr: ir.Attribute) -> Any:
-    """The Python value of one of the dialect's attributes."""
+    """The Python value of one of the dialect's attributes; of a tensor its array, or its key in the weight store."""
     if isinstance(attr, (ir.IntegerAttr, ir.FloatAttr, ir.StringAttr, ir.TypeAttr)):
         return attr.value
     if isinstance(attr, (ir.DenseI64ArrayAttr, ir.DenseF32ArrayAttr)):
         return list(attr)
     if isinstance(attr, ir.ArrayAttr):
         return [python_value(a) for a in attr]
-    return attr
+    return dense_array(attr) if isinstance(attr, ir.DenseElementsAttr) else attr

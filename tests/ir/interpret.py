@@ -13,9 +13,11 @@ import onnx
 import onnxruntime
 from mlir import ir
 from onnx import helper
+from onnx.reference import ReferenceEvaluator
 
 from onnxc.dialects import dims
-from onnxc.dialects.onnx import python_value
+from onnxc.dialects.onnx import OnnxOp, python_value
+from onnxc.dialects.signatures import signature
 from onnxc.dialects.types import Tensor, attribute_dims
 from onnxc.dialects.weights import WeightStore, constant_array, dtype_of
 
@@ -66,6 +68,8 @@ class _Frame:
         if array is None or not str(value.type).startswith("tensor<"):
             return
         tensor = Tensor.of(value.type)
+        if tensor.elem == "!onnx.any":
+            return
         where = f"{op.name} at {op.location}" if op is not None else "argument"
         assert array.dtype == dtype_of(tensor.elem), f"{where}: {array.dtype}, type {tensor}"
         if tensor.shape is None:
@@ -89,6 +93,8 @@ class _Frame:
                 return self.inner(op, 0 if self.values[op.operands[0]].item() else 1)
             case "onnx.Loop":
                 return self.loop(op)
+            case "onnx.Scan":
+                return self.scan(op)
             case "kernel.bind_dims":
                 elements = self.values[op.operands[0]].reshape(-1)
                 for name, value in zip(op.attributes["symbols"], elements, strict=True):
@@ -130,6 +136,33 @@ class _Frame:
         return [*carried, *stacked]
 
 
+    def scan(self, op: ir.Operation) -> list[np.ndarray]:
+        view = OnnxOp(op)
+        values = [self.values[value] for value in op.operands]
+        count = view.attr("num_scan_inputs")
+        states, inputs = values[: len(values) - count], values[len(values) - count :]
+        axes = view.attr("scan_input_axes", [0] * count)
+        backward = view.attr("scan_input_directions", [0] * count)
+        length = inputs[0].shape[axes[0]]
+        rows: list[list[np.ndarray]] = []
+        for step in range(length):
+            slices = [
+                np.take(a, length - 1 - step if back else step, axis)
+                for a, axis, back in zip(inputs, axes, backward, strict=True)
+            ]
+            results = self.inner(op, 0, [*states, *slices])
+            states = results[: len(states)]
+            rows.append(results[len(states) :])
+        columns = list(zip(*rows, strict=True))
+        to = view.attr("scan_output_axes", [0] * len(columns))
+        reverse = view.attr("scan_output_directions", [0] * len(columns))
+        stacked = [
+            np.stack(column[::-1] if back else column, axis)
+            for column, axis, back in zip(columns, to, reverse, strict=True)
+        ]
+        return [*states, *stacked]
+
+
 def attributes(op: ir.Operation) -> dict[str, object]:
     """The ONNX attributes of an op as Python values."""
     found: dict[str, object] = {}
@@ -137,7 +170,8 @@ def attributes(op: ir.Operation) -> dict[str, object]:
         attribute = op.attributes[name]
         if name == "operand_values":
             continue
-        found[name] = python_value(attribute)
+        value = python_value(attribute)
+        found[name] = onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
     return found
 
 
@@ -174,14 +208,14 @@ def _session(name: str, attrs: dict[str, object], operands: Sequence[np.ndarray 
         if a is not None
     ]
     graph = helper.make_graph([node], "one", inputs, [onnx.ValueInfoProto(name=o) for o in outputs])
-    version = onnx.defs.get_schema(kind, domain=domain).since_version if domain != "com.microsoft" else 1
-    opsets = [helper.make_opsetid(domain, version)] + ([helper.make_opsetid("", 21)] if domain else [])
-    model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+    version = signature(name.removeprefix("onnx.")).since
     options = onnxruntime.SessionOptions()
     options.log_severity_level, options.intra_op_num_threads = 4, 1
-    try:
-        return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    except (
-        Exception
-    ):  # onnxruntime has no kernel for these types: each of its error classes derives from Exception alone
-        return onnx.reference.ReferenceEvaluator(model)
+    for opset in sorted({version, version if domain else min(version, 23)}, reverse=True):
+        opsets = [helper.make_opsetid(domain, opset)] + ([helper.make_opsetid("", 21)] if domain else [])
+        model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
+        try:
+            return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        except Exception:  # no kernel for this version or these types; its error classes derive from Exception alone
+            continue
+    return ReferenceEvaluator(model)
