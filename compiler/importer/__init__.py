@@ -24,6 +24,7 @@ from onnxc.importer.graph import Builder, opset_versions
 from onnxc.importer.inference import Inference
 from onnxc.importer.reading import Source, read_model
 from onnxc.importer.signature_types import DimNames, value_type
+from onnxc.importer.text import check_names
 from onnxc.passes.contract import Options, Program
 
 
@@ -43,12 +44,13 @@ def import_model(
         return _program(source, Options() if options is None else options, has_lowering)
     except OnnxcError as error:
         raise error.at(file=source.file) from error.__cause__
-    except (UnicodeDecodeError, DecodeError, EncodeError) as error:
+    except (DecodeError, EncodeError) as error:
         raise OnnxcError("this is not an ONNX model", file=source.file, why=str(error), exit_code=UNREADABLE) from error
 
 
 def _program(source: Source, options: Any, has_lowering: Callable[[str], bool] | None) -> Program:
     model = source.model
+    check_names(model)
     opsets = _checked_opsets(model)
     if has_lowering is not None:
         model = unfold_schema_functions(model, has_lowering)

@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from google.protobuf.message import DecodeError, EncodeError
+from google.protobuf.message import DecodeError
 from onnx import ModelProto
 
 from onnxc.dialects.errors import UNREADABLE, OnnxcError
@@ -75,9 +75,6 @@ def _not_onnx(file: str | None, data: memoryview, error: Exception) -> OnnxcErro
 
 def _checked(model: ModelProto, file: str | None) -> ModelProto:
     """`model` if it has what every model has; random bytes parse as protobuf now and then."""
-    try:
-        if not model.HasField("graph") or not (model.ir_version or model.opset_import):
-            raise OnnxcError("this is not an ONNX model", file=file, why="it holds no graph", exit_code=UNREADABLE)
-    except (EncodeError, UnicodeDecodeError) as error:
-        raise OnnxcError("this is not an ONNX model", file=file, why=str(error), exit_code=UNREADABLE) from error
+    if not model.HasField("graph") or not (model.ir_version or model.opset_import):
+        raise OnnxcError("this is not an ONNX model", file=file, why="it holds no graph", exit_code=UNREADABLE)
     return model
