@@ -49,7 +49,7 @@ class ObjectCache:
         return data[head:]
 
     def put(self, key: str, data: bytes) -> None:
-        """Keeps an object. Another process that writes the same key writes the same bytes, so the order is no matter."""
+        """Keeps an object. Whoever else writes the same key writes the same bytes, so the order is no matter."""
         if not self.enabled:
             return
         path = self._path(key)
@@ -69,7 +69,7 @@ class ObjectCache:
         self._written += len(data)
 
     def trim(self) -> None:
-        """Brings the folder under its limit if this process wrote anything: to four fifths, so that it is not soon due."""
+        """Brings the folder under its limit (to four fifths, for a while of peace) if this process wrote anything."""
         if not self._written:
             return
         self._written = 0

@@ -70,6 +70,8 @@ def emit(llvm_ir: str, target: Target, kind: str = "obj") -> bytes:
     functions which neither the IR declares nor libc's memcpy family supplies (a maths function that was not expanded).
     """
     machine = target_machine(target)
+    if not target.has_fma:
+        llvm_ir = without_fma(llvm_ir)
     try:
         module = llvm.parse_assembly(with_target_attributes(llvm_ir, target))
         module.triple = target.triple
@@ -116,6 +118,21 @@ def with_target_attributes(llvm_ir: str, target: Target) -> str:
     group = 1 + max((int(n) for n in re.findall(r"^attributes #(\d+)", llvm_ir, re.MULTILINE)), default=0)
     marked, count = re.subn(r"^(define .*?) \{$", rf"\1 #{group} {{", llvm_ir, flags=re.MULTILINE)
     return f"{marked}\nattributes #{group} = {{ {' '.join(attributes)} }}\n" if count else llvm_ir
+
+
+def without_fma(llvm_ir: str) -> str:
+    """The IR with every fused multiply-add in two steps, for CPUs where it would be a call of libm's fma.
+
+    The results differ in the last bit from those of other CPUs.
+    """
+    helpers = []
+    for declared in re.findall(r"^declare .*@llvm\.fma\..*$", llvm_ir, re.MULTILINE):
+        kind, name = re.match(r"declare (.+?) @llvm\.fma\.([\w.]+)", declared).groups()
+        body = f"  %p = fmul {kind} %a, %b\n  %s = fadd {kind} %p, %c\n  ret {kind} %s\n"
+        arguments = f"{kind} %a, {kind} %b, {kind} %c"
+        helpers.append(f"define internal {kind} @onnxc.fma.{name}({arguments}) alwaysinline {{\n{body}}}\n")
+        llvm_ir = llvm_ir.replace(declared, "").replace(f"@llvm.fma.{name}(", f"@onnxc.fma.{name}(")
+    return llvm_ir + "\n" + "\n".join(helpers)
 
 
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:

@@ -35,12 +35,16 @@ X86_ISA: dict[str, tuple[str, ...]] = {
     "x86-64-v2": ("cx16", "sahf", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2"),
     "x86-64-v3": ("avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"),
     "x86-64-v4": ("avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"),
-    **{
-        name: (name,)
-        for name in (
-            "avx512vnni avx512bf16 avx512fp16 avx512ifma avx512vbmi avx512vbmi2 avx512bitalg avx512vpopcntdq avxvnni gfni"
-        ).split()
-    },
+    "avx512vnni": ("avx512vnni",),
+    "avx512bf16": ("avx512bf16",),
+    "avx512fp16": ("avx512fp16",),
+    "avx512ifma": ("avx512ifma",),
+    "avx512vbmi": ("avx512vbmi",),
+    "avx512vbmi2": ("avx512vbmi2",),
+    "avx512bitalg": ("avx512bitalg",),
+    "avx512vpopcntdq": ("avx512vpopcntdq",),
+    "avxvnni": ("avxvnni",),
+    "gfni": ("gfni",),
 }
 AARCH64_ISA: dict[str, tuple[str, ...]] = {
     "dotprod": ("dotprod",),
