@@ -30,8 +30,8 @@ def model_symbols(path: str) -> list[str]:
         if isinstance(error, LoadError):
             raise
         raise LoadError(f"cannot read {path}: {error.strerror}") from error
-    except (struct.error, ValueError) as error:
-        raise LoadError(f"{path} is damaged: it ends before its symbols do") from error
+    except (struct.error, ValueError, IndexError) as error:
+        raise LoadError(f"{path} is damaged: its headers lead nowhere") from error
 
 
 def _model_symbols(path: str, file: BinaryIO) -> list[str]:

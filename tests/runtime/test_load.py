@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import os
 import re
@@ -12,10 +13,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from onnxc import runtime
 from onnxc.manifest import Weights, weights_trailer
-from onnxc.runtime import InferenceSession, abi
+from onnxc.runtime import InferenceSession, abi, elf
+from onnxc.stub_object import compile_stub
 from onnxc.weights_file import write_weights_file
 from tests.runtime import handmade
 from tests.runtime.handmade import Workshop
@@ -220,3 +224,33 @@ def test_weights_must_fit(tmp_path: Path) -> None:
     for entries, message in [([(W, 0), (W, 8)], "overlap at offset 8"), ([(W, 4)], "take 20 bytes, not 16")]:
         with pytest.raises(ValueError, match=message):
             write_weights_file(tmp_path / "w", entries, 16, "w")
+
+
+@given(changes=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=8))
+@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_damaged_headers_are_errors(add: Path, tmp_path: Path, changes: list) -> None:
+    whole = bytearray(add.read_bytes())
+    places = [*range(64), *range(len(whole) - 64 * 20, len(whole))]  # the ELF header and the section headers
+    for place, value in changes:
+        whole[places[place % len(places)]] = value
+    path = tmp_path / "damaged.so"
+    path.write_bytes(whole)
+    with contextlib.suppress(runtime.LoadError):
+        assert elf.model_symbols(str(path)) == ["add_model"]
+
+
+@pytest.mark.parametrize("triple", ["aarch64-unknown-linux-gnu", "riscv64-unknown-linux-gnu", "x86_64-linux-musl"])
+def test_stub_compiles_for(triple: str, tmp_path: Path) -> None:
+    weights = Weights(16, file="beside.weights", digest="0" * 64)
+    for threads, manifest in ((True, handmade.add(weights=weights)), (False, handmade.add())):
+        assert compile_stub(manifest, triple, threads, cache_dir=tmp_path)[:4] == b"\x7fELF"
+
+
+def test_stub_cache_survives_damage_and_no_folder(tmp_path: Path) -> None:
+    first = compile_stub(handmade.add(), handmade.TRIPLE, True, cache_dir=tmp_path)
+    (kept,) = (tmp_path / "stub").iterdir()
+    for damage in (b"", b"x" * 100, kept.read_bytes()[:-1]):
+        kept.write_bytes(damage)
+        assert compile_stub(handmade.add(), handmade.TRIPLE, True, cache_dir=tmp_path) == first
+    (tmp_path / "file").write_text("")
+    assert compile_stub(handmade.add(), handmade.TRIPLE, True, cache_dir=tmp_path / "file") == first
