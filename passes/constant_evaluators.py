@@ -228,6 +228,11 @@ def _size(op: Node, x: np.ndarray) -> np.ndarray:
     return np.array(x.size, np.int64)
 
 
+@evaluates("ConstantOfShape")
+def _constant_of_shape(op: Node, shape: np.ndarray) -> np.ndarray:
+    return np.broadcast_to(np.reshape(op.attr("value", np.float32(0)), ()), tuple(int(n) for n in shape))
+
+
 @evaluates("Expand")
 def _expand(op: Node, x: np.ndarray, shape: np.ndarray) -> np.ndarray:
     return np.broadcast_to(x, np.broadcast_shapes(x.shape, tuple(int(n) for n in shape)))

@@ -4,7 +4,7 @@ Before:  %0 = "onnx.Add"(%c1, %c2)       %s = "onnx.Shape"(%x) : (tensor<2x3xf32
 After:   %0 = "onnx.Constant"() {…}      %s = "onnx.Constant"() {value = dense<[2, 3]>}
 Also:    an If whose condition is constant becomes its branch; a Loop that makes no trip becomes its initial values.
 Keeps:   types, apart from those it makes more exact; random draws; ops whose results would be much bigger than their
-         operands (an Expand of a scalar); ops that no evaluator knows.
+         operands (an Expand of a scalar), apart from weights; ops that no evaluator knows.
 Results of a megabyte or more are lazy entries of the weight store: computed when read, and not held.
 """
 
@@ -31,6 +31,7 @@ GROWTH = 4  # results may be four times their operands (int8 weights to f32), or
 ALWAYS = 1 << 18
 LAZY = 1 << 20
 REFERENCE_LIMIT = 1 << 18  # bytes: some of the ReferenceEvaluator's loops run in Python
+WEIGHTED = frozenset(("onnx.Conv", "onnx.ConvTranspose", "onnx.Gemm", "onnx.MatMul"))
 WORK_LIMIT = 1 << 28  # multiply-adds of a MatMul
 
 Source = Callable[[], np.ndarray]
@@ -150,7 +151,7 @@ class _Folder:
         made = [_nbytes(result) for result in op.results]
         if any(size < 0 for size in made):  # data-dependent: only as many as there are operands
             return name in ("NonZero", "Compress", "Unique") and read <= ALWAYS
-        if sum(made) > max(ALWAYS, GROWTH * read):
+        if sum(made) > max(ALWAYS, GROWTH * read) and not _is_weight(op):
             return False
         if name in REFERENCE and read + sum(made) > REFERENCE_LIMIT:
             return False
@@ -238,6 +239,12 @@ def _recorded(op: ir.Operation) -> dict[int, np.ndarray] | None:
     if not all(isinstance(value, int) for values in found.values() for value in values):
         return None
     return {index: np.array(values, np.int64) for index, values in found.items()}
+
+
+def _is_weight(op: ir.Operation) -> bool:
+    """Whether a contraction reads the result as its weights, which are packed when the model is compiled."""
+    uses = [(use.owner.operation.name, use.operand_number) for result in op.results for use in result.uses]
+    return any(name in WEIGHTED and index > 0 for name, index in uses)
 
 
 def _nbytes(value: ir.Value) -> int:

@@ -9,7 +9,7 @@ Leaves:  no op without a live use, in regions either; no unused result of a live
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from mlir import ir
 
@@ -18,41 +18,51 @@ from onnxc.dialects.levels import GRAPH
 from onnxc.dialects.types import Tensor, is_tensor
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.recorded_values import recorded_values
-from onnxc.passes.rewriting import functions, operations
+from onnxc.passes.rewriting import functions
 
 TERMINATORS = ("func.return", "onnx.Yield", "kernel.yield")
+BIND = "kernel.bind_dims"
 
 
 @transforms(GRAPH, GRAPH)
 def remove_dead(program: Program) -> None:
     for function in functions(program.module):
-        _sweep(function, _Marker(function).live)
+        entry = function.regions[0].blocks[0]
+        _sweep(entry, _Marker(entry))
 
 
-def _sweep(function: ir.Operation, live: set[int]) -> None:
-    # Users before producers: reverse program order, and a dead op's region goes with it.
-    for op in reversed(list(operations(function.regions[0].blocks[0]))):
-        if hash(op) not in live:
+def _sweep(block: ir.Block, marker: _Marker) -> None:
+    """Users go before producers: in reverse order, and a dead op takes its regions along."""
+    for view in reversed(list(block.operations)):
+        op = view.operation
+        if not marker.is_live(op):
             op.erase()
+            continue
+        for region in op.regions:
+            for inner in region.blocks:
+                _sweep(inner, marker)
 
 
 class _Marker:
     """The live ops of a function: what its terminator needs, and what binds the symbols those mention."""
 
-    def __init__(self, function: ir.Operation) -> None:
-        self.live: set[int] = set()
+    def __init__(self, entry: ir.Block) -> None:
+        self._live: set[ir.Value] = set()  # first results: an op's own hash changes when its operands do
         self._defs: dict[ir.Value, ir.Operation] = {}
-        self._parents: dict[int, ir.Operation] = {}
-        self._terminators: dict[int, list[ir.Operation]] = {}
+        self._parents: dict[ir.Value, ir.Operation] = {}
+        self._terminators: dict[ir.Value, list[ir.Operation]] = {}
         self._binders: dict[str, ir.Operation] = {}
         self._symbols: dict[ir.Type, frozenset[str]] = {}
         self._needed: set[str] = set()
         self._pending: list[ir.Operation] = []
-        entry = function.regions[0].blocks[0]
-        bound = {name for argument in entry.arguments for name in self._type_symbols(argument.type)}
-        self._scan(entry, None, bound)
+        self._scan(entry, None, set(self._symbols_of(entry.arguments)))
         while self._pending:
             self._visit(self._pending.pop())
+
+    def is_live(self, op: ir.Operation) -> bool:
+        if op.name == BIND:
+            return any(symbol.value in self._needed for symbol in op.attributes["symbols"])
+        return op.name in TERMINATORS or op.results[0] in self._live
 
     def _scan(self, block: ir.Block, parent: ir.Operation | None, bound: set[str]) -> None:
         """Notes who defines and binds what; terminators of the function itself are the roots."""
@@ -60,49 +70,46 @@ class _Marker:
             op = view.operation
             for result in op.results:
                 self._defs[result] = op
-            if parent is not None:
-                self._parents[hash(op)] = parent
+                if parent is not None:
+                    self._parents[result] = parent
             if op.name in TERMINATORS:
                 if parent is None:
-                    self._mark(op)
+                    self._pending.append(op)
                 else:
-                    self._terminators.setdefault(hash(parent), []).append(op)
-            if op.name == "kernel.bind_dims":
-                for attribute in op.attributes["symbols"]:
-                    self._bind(attribute.value, op, bound)
+                    self._terminators.setdefault(parent.results[0], []).append(op)
+            elif op.name == BIND:
+                self._bind((symbol.value for symbol in op.attributes["symbols"]), op, bound)
             for region in op.regions:
                 for inner in region.blocks:
-                    for argument in inner.arguments:
-                        for name in self._type_symbols(argument.type):
-                            self._bind(name, op, bound)
+                    self._bind(self._symbols_of(inner.arguments), op, bound)
                     self._scan(inner, op, bound)
             if len(op.regions):
-                for result in op.results:
-                    for name in self._type_symbols(result.type):
-                        self._bind(name, op, bound)
+                self._bind(self._symbols_of(op.results), op, bound)
 
-    def _bind(self, name: str, op: ir.Operation, bound: set[str]) -> None:
-        if name not in bound:
-            bound.add(name)
-            self._binders[name] = op
+    def _bind(self, names: Iterable[str], op: ir.Operation, bound: set[str]) -> None:
+        for name in names:
+            if name not in bound:
+                bound.add(name)
+                self._binders[name] = op
 
     def _mark(self, op: ir.Operation) -> None:
-        if hash(op) not in self.live:
-            self.live.add(hash(op))
+        if op.name == BIND:
+            self._pending.append(op)
+        elif op.results[0] not in self._live:
+            self._live.add(op.results[0])
             self._pending.append(op)
 
     def _visit(self, op: ir.Operation) -> None:
-        for terminator in self._terminators.get(hash(op), ()):
-            self._mark(terminator)
-        parent = self._parents.get(hash(op))
-        if parent is not None:
-            self._mark(parent)
+        if len(op.results):
+            self._pending += self._terminators.get(op.results[0], ())
+            parent = self._parents.get(op.results[0])
+            if parent is not None:
+                self._mark(parent)
         for value in op.operands:
             source = self._defs.get(value)
             if source is not None:
                 self._mark(source)
-        for result in op.results:
-            self._need(self._type_symbols(result.type))
+        self._need(self._symbols_of(op.results))
         for values in recorded_values(op).values():
             self._need(name for dim in values for name in dims.symbols(dim))
 
@@ -113,9 +120,11 @@ class _Marker:
                 if name in self._binders:
                     self._mark(self._binders[name])
 
-    def _type_symbols(self, type: ir.Type) -> frozenset[str]:
-        found = self._symbols.get(type)
-        if found is None:
-            shape = Tensor.of(type).shape or () if is_tensor(type) else ()
-            found = self._symbols[type] = frozenset(name for dim in shape for name in dims.symbols(dim))
-        return found
+    def _symbols_of(self, values: Iterable[ir.Value]) -> Iterator[str]:
+        """The symbols in the types of `values`."""
+        for value in values:
+            found = self._symbols.get(value.type)
+            if found is None:
+                shape = Tensor.of(value.type).shape or () if is_tensor(value.type) else ()
+                found = self._symbols[value.type] = frozenset(name for dim in shape for name in dims.symbols(dim))
+            yield from found

@@ -54,40 +54,43 @@ class Rewriter(GraphBuilder):
 
     def __init__(self, weights: WeightStore) -> None:
         super().__init__(weights)
-        self._work: dict[int, ir.Operation] = {}
+        # By first result: an operation's own hash changes with its operands and attributes.
+        self._work: dict[ir.Value, ir.Operation] = {}
 
     def note(self, op: ir.Operation) -> None:
         super().note(op)
-        self._work[hash(op)] = op
+        if len(op.results):
+            self._work[op.results[0]] = op
 
     def _erase(self, op: ir.Operation) -> None:
         """Erases an unused op and, in turn, whatever only it used."""
         pending = [op]
         while pending:
             dead = pending.pop()
-            sources = {source for value in dead.operands if (source := self._defs.get(value)) is not None}
+            sources = {op.results[0]: op for value in dead.operands if (op := self._defs.get(value)) is not None}
             for region in dead.regions:
                 for block in region.blocks:
                     for inner in operations(block):
                         self._forget(inner)
             self._forget(dead)
             dead.erase()
-            for source in sources:
+            for first, source in sources.items():
                 if may_erase(source) and not any(True for result in source.results for _ in result.uses):
                     pending.append(source)
                 else:  # it may have become single-use
-                    self._work.setdefault(hash(source), source)
+                    self._work.setdefault(first, source)
 
     def _forget(self, op: ir.Operation) -> None:
-        self._work.pop(hash(op), None)
         for result in op.results:
+            self._work.pop(result, None)
             self._defs.pop(result, None)
 
     def _replace(self, op: ir.Operation, values: Sequence[ir.Value]) -> None:
         for old, new in zip(op.results, values, strict=True):
             for use in old.uses:
                 user = use.owner.operation
-                self._work.setdefault(hash(user), user)
+                if len(user.results):
+                    self._work.setdefault(user.results[0], user)
             old.replace_all_uses_with(new)
         self._erase(op)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from mlir import ir
+
 from onnxc.dialects import dims
 from onnxc.dialects.dims import Dim
 from onnxc.dialects.onnx import OnnxOp
@@ -21,16 +23,27 @@ def reshape(op: OnnxOp, layouts: Layouts) -> bool:
         return False
     moved = layouts.order(x)
     if moved is not None:
-        order = gathered(moved, groups, source)
-        after = carried(order, groups, source, target)
+        order = _chosen(moved, groups, result)
+        after = carried(order, groups)
         version = layouts.reshape(layouts.want(x, order), permute(after, target))
         layouts.define(result, after, version)
         return True
     for order, version in layouts.offers(x).items():
-        if order != tuple(range(len(order))) and gathered(order, groups, source) == order:
-            after = carried(order, groups, source, target)
+        if order != tuple(range(len(order))) and gathered(order, groups) == order:
+            after = carried(order, groups)
             layouts.offer(result, after, layouts.reshape(version, permute(after, target)))
     return False
+
+
+def _chosen(moved: Order, groups: list[Group], result: ir.Value) -> Order:
+    """Of two orders in which the Reshape is one, the one that the Transpose behind it (if any) makes native."""
+    early, late = gathered(moved, groups), gathered(moved, groups, late=True)
+    if early != late:
+        for use in result.uses:
+            user = use.owner.operation
+            if user.name == "onnx.Transpose" and tuple(OnnxOp(user).attr("perm") or ()) == carried(late, groups):
+                return late
+    return early
 
 
 def matched(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> list[Group] | None:
@@ -58,40 +71,27 @@ def matched(source: tuple[Dim, ...], target: tuple[Dim, ...]) -> list[Group] | N
 
 
 def _run(source: tuple[Dim, ...], target: tuple[Dim, ...], i: int, j: int) -> tuple[int, int] | None:
-    """Where the shortest run that starts at i, j ends."""
-    if i >= len(source) or j >= len(target):
-        return None
-    left, right = source[i], target[j]
-    i, j = i + 1, j + 1
-    while left != right:
-        if _divides(left, right) and i < len(source):
-            left, i = left * source[i], i + 1
-        elif j < len(target):
-            right, j = right * target[j], j + 1
-        elif i < len(source):
-            left, i = left * source[i], i + 1
-        else:
-            return None
-    return i, j
+    """Where the shortest runs of equal product that start at i, j end."""
+    left = [dims.product(source[i:end]) for end in range(i + 1, len(source) + 1)]
+    right = [dims.product(target[j:end]) for end in range(j + 1, len(target) + 1)]
+    for steps in range(len(left) + len(right) - 1):
+        for taken in range(max(0, steps - len(right) + 1), min(steps + 1, len(left))):
+            if left[taken] == right[steps - taken]:
+                return i + taken + 1, j + steps - taken + 1
+    return None
 
 
-def _divides(small: Dim, big: Dim) -> bool:
-    if isinstance(small, int) and isinstance(big, int):
-        return small < big
-    return small != 0 and dims.floordiv(big, small) * small == big
-
-
-def gathered(order: Order, groups: list[Group], source: tuple[Dim, ...]) -> Order:
-    """`order` with the axes of each run brought together, at the place of the first of them, in their own order."""
+def gathered(order: Order, groups: list[Group], *, late: bool = False) -> Order:
+    """`order` with the axes of each run brought together, in their own order, where the first (or last) of them is."""
     run_of = {axis: axes for axes, _ in groups for axis in axes}
     result: list[int] = []
-    for axis in order:
+    for axis in reversed(order) if late else order:
         if axis not in result:
-            result += run_of[axis]
-    return tuple(result)
+            result += reversed(run_of[axis]) if late else run_of[axis]
+    return tuple(reversed(result)) if late else tuple(result)
 
 
-def carried(order: Order, groups: list[Group], source: tuple[Dim, ...], target: tuple[Dim, ...]) -> Order:
+def carried(order: Order, groups: list[Group]) -> Order:
     """The order of the result when the operand is in `order`; new axes of size 1 follow the axis before them."""
     made = {axes[0]: new for axes, new in groups if axes}
     result = [axis for old in order for axis in made.get(old, ())]

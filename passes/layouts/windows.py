@@ -9,30 +9,31 @@ from onnxc.dialects import dims
 from onnxc.dialects.dims import Dim
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
-from onnxc.passes.layouts.versions import Layouts, carries, channels_last, permuted
+from onnxc.passes.layouts.versions import Layouts, Order, carries, channels_last, permute, permuted
 from onnxc.passes.recorded_values import ATTRIBUTE, values_attribute
 
 
 @carries("Conv")
 def conv(op: OnnxOp, layouts: Layouts) -> bool:
-    """Weights [M, C/g, kh, kw] become [kh, kw, C/g, M]."""
-    w = op.operands[1]
+    """Weights [M, C/g, kh, kw] become [kh, kw, C/g, M]. The spatial axes may come in another order, kernel and all."""
+    x, w = op.operands[:2]
     rank = len(Tensor.of(w.type).dims)
     kernel = Tensor.of(w.type).dims[2:]
     if not all(isinstance(size, int) for size in kernel):
         return False
-    last = channels_last(rank)
-    x = layouts.want(op.operands[0], last)
-    x, pads = padded(op, layouts, x, list(kernel), 0.0)
-    weights = layouts.want(w, (*range(2, rank), 1, 0))
+    offered = [order for order in layouts.offers(x) if order[0] == 0 and order[-1] == 1 and rank > 3]
+    order = offered[0] if offered and not symbolic_pads(op, list(kernel)) else channels_last(rank)
+    spatial_order = [axis - 2 for axis in order[1:-1]]
+    version, pads = padded(op, layouts, layouts.want(x, order), list(kernel), 0.0)
     bias = [op.operands[2]] if len(op.operands) > 2 and op.operands[2] is not None else []
     attrs = {
-        "strides": spatial(op, "strides", rank - 2),
-        "dilations": spatial(op, "dilations", rank - 2),
-        "pads": pads,
+        "strides": permute(spatial_order, spatial(op, "strides", rank - 2)),
+        "dilations": permute(spatial_order, spatial(op, "dilations", rank - 2)),
+        "pads": permute(spatial_order, pads[: rank - 2]) + permute(spatial_order, pads[rank - 2 :]),
         "group": op.attr("group", 1),
     }
-    return finish(op, layouts, "conv", [x, weights, *bias], attrs)
+    operands = [version, layouts.want(w, (*order[1:-1], 1, 0)), *bias]
+    return finish(op, layouts, "conv", operands, attrs, order)
 
 
 @carries("ConvTranspose")
@@ -78,10 +79,17 @@ def pool(op: OnnxOp, layouts: Layouts) -> bool:
     return finish(op, layouts, "average_pool" if average else "max_pool", [version], attrs)
 
 
-def finish(op: OnnxOp, layouts: Layouts, kind: str, operands: list[ir.Value], attrs: dict[str, object]) -> bool:
+def finish(
+    op: OnnxOp,
+    layouts: Layouts,
+    kind: str,
+    operands: list[ir.Value],
+    attrs: dict[str, object],
+    order: Order | None = None,
+) -> bool:
     result = Tensor.of(op.results[0].type)
-    last = channels_last(len(result.dims))
-    layouts.define(op.results[0], last, layouts.internal(kind, operands, permuted(result, last), attrs))
+    order = order or channels_last(len(result.dims))
+    layouts.define(op.results[0], order, layouts.internal(kind, operands, permuted(result, order), attrs))
     return True
 
 

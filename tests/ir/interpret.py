@@ -168,8 +168,8 @@ def attributes(op: ir.Operation) -> dict[str, object]:
     found: dict[str, object] = {}
     for name in op.attributes:
         attribute = op.attributes[name]
-        if name == "operand_values":
-            continue
+        if isinstance(attribute, ir.DictAttr):
+            continue  # notes of passes
         value = python_value(attribute)
         found[name] = onnx.numpy_helper.from_array(value) if isinstance(value, np.ndarray) else value
     return found
