@@ -1,7 +1,7 @@
 """Compiles kernels in processes of their own: in parallel, and so that an abort inside LLVM or MLIR costs one kernel.
 
-A worker is a fork of this process: it starts in 10 ms with everything imported, where a fresh Python with the same
-imports takes 300 ms, and it needs no guard around the user's main program (docs/decisions/0005-workers-are-forks.md). Workers hear
+A worker is a fork of this process: it is at work after 4 ms with everything imported, where a fresh Python with the
+same imports takes 300 ms, and it needs no guard around the user's main program (docs/decisions/0005). Workers hear
 about jobs by number only, since they have the list; results come back over a socket. They ignore Ctrl-C, which the
 parent answers by killing them, and they die with the parent however it ends.
 """
