@@ -14,6 +14,7 @@ import numpy as np
 from onnxc.manifest import Weights, weights_trailer
 
 CHUNK = 16 << 20
+LARGEST_SECTION = 1 << 30  # larger weights go into a file
 
 
 def write_weights_file(path: Path, entries: Iterable[tuple[np.ndarray, int]], size: int, name: str) -> Weights:

@@ -1,4 +1,4 @@
-"""Writes the weights: into an ELF object that only holds them, or into a file beside the artefact.
+"""Writes the weights into an ELF object that only holds them; `weights_file.py` is for those too large for that.
 
 Arrays are taken one at a time and streamed, so memory does not grow with the weights; what is mapped from a model's
 file is copied from file to file by the kernel without passing through this process. (LLVM or a C compiler would need
@@ -8,7 +8,6 @@ two to three times the weights in memory.)
 from __future__ import annotations
 
 import errno
-import hashlib
 import os
 import struct
 from collections.abc import Iterable
@@ -17,15 +16,13 @@ from pathlib import Path
 import numpy as np
 
 from onnxc.errors import CompilerBug
-from onnxc.manifest import weights_trailer
 from onnxc.targets import Target
 
 Entries = Iterable[tuple[np.ndarray, int]]  # array, byte offset
 
 ALIGNMENT = 64
-# Above this the weights go to a side file: wheels, git, zip and 32-bit offsets have their limits near 2 GB.
-LARGEST_INSIDE = 1 << 30
 _PIECE = 4 << 20
+_WORTH_A_LOOK = 1 << 16  # smaller arrays are written sooner than looked up
 _MACHINE = {
     "x86_64": (62, 0),
     "aarch64": (183, 0),
@@ -80,43 +77,30 @@ def write_weights_object(path: Path, entries: Entries, size: int, symbol: str, t
         )
 
 
-def write_weights_file(path: Path, entries: Entries, size: int) -> str:
-    """Writes the weights as a file to be mapped, with the trailer the stub looks for; returns the digest in it."""
-    state = hashlib.sha256(usedforsecurity=False)
-    with path.open("wb") as file:
-        file.truncate(size)
-        _write_entries(file.fileno(), entries, size, 0, state)
-        digest = state.hexdigest()
-        os.pwrite(file.fileno(), weights_trailer(digest), size)
-    return digest
-
-
-def _write_entries(file: int, entries: Entries, size: int, base: int, state: hashlib._Hash | None = None) -> None:
+def _write_entries(file: int, entries: Entries, size: int, base: int) -> None:
     for array, offset in entries:
         if offset < 0 or offset + array.nbytes > size:
             raise CompilerBug(
                 "write_weights", f"{array.nbytes} bytes at {offset} do not fit in {size} bytes of weights"
             )
-        if state is not None:
-            state.update(struct.pack("<qq", offset, array.nbytes))
-        source = mapped_file(array)
+        source = mapped_file(array) if array.nbytes >= _WORTH_A_LOOK else None
         if source is None or not _copy(file, source, base + offset, array.nbytes):
             _write(file, array, base + offset)
-        if state is not None:
-            for piece in _pieces(array):
-                state.update(piece)
 
 
 def mapped_file(array: np.ndarray) -> tuple[Path, int] | None:
-    """The file and offset that an array is a read-only map of; None if it is not, or not of one piece."""
-    owner = array
-    while isinstance(owner, np.ndarray) and not (
-        isinstance(owner, np.memmap) and not isinstance(owner.base, np.ndarray)
-    ):
-        owner = owner.base
-    if not isinstance(owner, np.memmap) or owner.filename is None or owner.mode != "r" or not array.flags.c_contiguous:
+    """The file and offset that an array's memory is a read-only map of; None if it is not, or not of one piece."""
+    if not array.flags.c_contiguous:
         return None
-    return Path(owner.filename), owner.offset + array.ctypes.data - owner.ctypes.data
+    start, end = array.ctypes.data, array.ctypes.data + array.nbytes
+    with open("/proc/self/maps", encoding="utf-8", errors="surrogateescape") as maps:
+        for line in maps:
+            bounds, access, offset, _, inode, *path = line.rstrip("\n").split(maxsplit=5)
+            low, high = (int(bound, 16) for bound in bounds.split("-"))
+            if low <= start < high:
+                whole = end <= high and inode != "0" and access.startswith("r-")
+                return (Path(path[0]), int(offset, 16) + start - low) if whole and path else None
+    return None
 
 
 def _copy(file: int, source: tuple[Path, int], at: int, size: int) -> bool:

@@ -2,6 +2,7 @@
 
 import ctypes
 import io
+import mmap
 import os
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from onnxc.emit_object import emit
 from onnxc.errors import CompilerBug
 from onnxc.link import link_shared
 from onnxc.targets import target_for
-from onnxc.weights_object import mapped_file, write_weights_file, write_weights_object
+from onnxc.weights_object import mapped_file, write_weights_object
 
 from .test_emit_object import llvm_ir
 
@@ -30,17 +31,17 @@ llvm.func @base() -> !llvm.ptr {
 
 def entries(tmp_path):
     rng = np.random.default_rng(1)
-    on_disk = rng.standard_normal((100, 70), np.float32)
+    on_disk = rng.standard_normal((100, 700), np.float32)
     (tmp_path / "model.bin").write_bytes(b"head" + on_disk.tobytes())
-    mapped = np.memmap(tmp_path / "model.bin", np.float32, "r", 4, (100, 70))
+    mapped = np.memmap(tmp_path / "model.bin", np.float32, "r", 4, (100, 700))
     return [
         (rng.integers(0, 255, (3, 5), np.uint8), 0),
         (mapped, 64),
-        (mapped[40:50], 28096),
-        (mapped.T, 32000),
-        (np.array([1.5, -2], ml_dtypes.bfloat16), 60032),
-        (np.zeros((0, 4), np.float32), 60096),
-        (np.float64(3.25) * np.ones(()), 60096),
+        (mapped[40:50], 280064),
+        (mapped.T, 320000),
+        (np.array([1.5, -2], ml_dtypes.bfloat16), 700032),
+        (np.zeros((0, 4), np.float32), 700096),
+        (np.float64(3.25) * np.ones(()), 700096),
     ]
 
 
@@ -52,7 +53,7 @@ def check(data, wanted):
 @pytest.mark.parametrize("triple", ["x86_64", "aarch64", "riscv64"])
 def test_object_is_well_formed(tmp_path, triple):
     wanted = entries(tmp_path)
-    write_weights_object(tmp_path / "w.o", iter(wanted), 60104, "weights", target_for(None, triple))
+    write_weights_object(tmp_path / "w.o", iter(wanted), 700104, "weights", target_for(None, triple))
     elf = ELFFile(io.BytesIO((tmp_path / "w.o").read_bytes()))
     assert elf.get_machine_arch() == {"x86_64": "x64", "aarch64": "AArch64", "riscv64": "RISC-V"}[triple]
     section = elf.get_section_by_name(".rodata.weights")
@@ -60,7 +61,7 @@ def test_object_is_well_formed(tmp_path, triple):
     check(section.data(), wanted)
     assert section.data()[15:64] == bytes(49)
     (symbol,) = elf.get_section_by_name(".symtab").get_symbol_by_name("weights")
-    assert symbol["st_size"] == 60104
+    assert symbol["st_size"] == 700104
     assert symbol["st_other"]["visibility"] == "STV_HIDDEN"
     assert elf.get_section_by_name(".note.GNU-stack")["sh_flags"] == 0
 
@@ -68,35 +69,27 @@ def test_object_is_well_formed(tmp_path, triple):
 def test_weights_in_a_library(tmp_path):
     target = target_for()
     wanted = entries(tmp_path)
-    write_weights_object(tmp_path / "w.o", iter(wanted), 60104, "weights", target)
+    write_weights_object(tmp_path / "w.o", iter(wanted), 700104, "weights", target)
     code = emit(llvm_ir(BASE), target)
     link_shared([tmp_path / "w.o", code], tmp_path / "w.so", soname="w.so", export=["base"])
     lib = ctypes.CDLL(str(tmp_path / "w.so"))
     lib.base.restype = ctypes.c_void_p
     base = lib.base()
     assert base % 64 == 0
-    check(ctypes.string_at(base, 60104), wanted)
+    check(ctypes.string_at(base, 700104), wanted)
     assert not hasattr(lib, "weights")
-
-
-def test_weights_in_a_file(tmp_path):
-    wanted = entries(tmp_path)
-    digest = write_weights_file(tmp_path / "w.weights", iter(wanted), 60104)
-    data = (tmp_path / "w.weights").read_bytes()
-    check(data, wanted)
-    assert data[60104:] == b"onnxc weights 1\n" + digest.encode()
-    other = [(np.ones((3, 5), np.uint8), 0), *wanted[1:]]
-    assert write_weights_file(tmp_path / "o.weights", iter(other), 60104) != digest
-    assert write_weights_file(tmp_path / "w2.weights", iter(wanted), 60104) == digest
 
 
 def test_what_is_mapped(tmp_path):
     _, (mapped, _), (rows, _), (transposed, _), *_ = entries(tmp_path)
     assert mapped_file(mapped) == (tmp_path / "model.bin", 4)
-    assert mapped_file(rows) == (tmp_path / "model.bin", 4 + 40 * 280)
-    assert mapped_file(rows.view(np.uint8)[3:]) == (tmp_path / "model.bin", 4 + 43 * 280)
+    assert mapped_file(rows) == (tmp_path / "model.bin", 4 + 40 * 2800)
+    assert mapped_file(rows.view(np.uint8).reshape(-1)[3:]) == (tmp_path / "model.bin", 4 + 40 * 2800 + 3)
     assert mapped_file(transposed) is None
     assert mapped_file(np.ones(3)) is None
+    with (tmp_path / "model.bin").open("rb") as file:
+        plain = np.frombuffer(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ), np.uint8)
+    assert mapped_file(plain[5:]) == (tmp_path / "model.bin", 5)
     writable = np.memmap(tmp_path / "model.bin", np.uint8, "c")
     assert mapped_file(writable) is None
 
@@ -112,8 +105,8 @@ def test_the_copy_falls_back_where_files_cannot_be_joined(tmp_path, monkeypatch)
 
     monkeypatch.setattr(os, "copy_file_range", refuse)
     wanted = entries(tmp_path)
-    write_weights_file(tmp_path / "w", iter(wanted), 60104)
-    check((tmp_path / "w").read_bytes(), wanted)
+    write_weights_object(tmp_path / "w.o", iter(wanted), 700104, "weights", target_for())
+    check((tmp_path / "w.o").read_bytes()[64:], wanted)
 
 
 STREAM = """
