@@ -20,11 +20,12 @@ from onnxc.dialects.signatures import OPSET, PREFIX_OF_DOMAIN
 from onnxc.dialects.weights import WeightStore
 from onnxc.importer import steps_attributes, steps_semantics  # noqa: F401 - importing them fills the table of steps
 from onnxc.importer.functions import unfold_schema_functions
-from onnxc.importer.graph import Builder, opset_versions
+from onnxc.importer.graph import Builder
 from onnxc.importer.inference import Inference
 from onnxc.importer.reading import Source, read_model
 from onnxc.importer.signature_types import DimNames, value_type
 from onnxc.importer.text import check_names
+from onnxc.importer.upgrade import opset_versions
 from onnxc.passes.contract import Options, Program
 
 

@@ -8,7 +8,7 @@ from onnx import GraphProto, ModelProto, inliner
 
 from onnxc.dialects.signatures import short_name
 from onnxc.importer.inference import inferred
-from onnxc.importer.upgrade import schema_at
+from onnxc.importer.upgrade import opset_versions, schema_at
 
 _ROUNDS = 8  # bodies hold further functions, and their types are known only after another inference
 
@@ -27,14 +27,29 @@ def unfold_schema_functions(model: ModelProto, has_lowering: Callable[[str], boo
         if not count or count == left:
             break
         left = count
-        model = inliner.inline_selected_functions(
-            inferred(model), sorted(wanted), exclude=False, inline_schema_functions=True
-        )
+        typed = ModelProto()
+        typed.CopyFrom(inferred(model))
+        _spell_defaults(typed.graph, wanted, opset_versions(model.opset_import))
+        model = inliner.inline_selected_functions(typed, sorted(wanted), exclude=False, inline_schema_functions=True)
     return model
 
 
+def _spell_defaults(graph: GraphProto, wanted: set[tuple[str, str]], opsets: dict[str, int]) -> None:
+    """Give the nodes to unfold the attributes that they leave to their defaults: the inliner does not know those."""
+    for node in graph.node:
+        if (node.domain, node.op_type) in wanted:
+            plain = "" if node.domain == "ai.onnx" else node.domain
+            schema = schema_at(plain, node.op_type, opsets[plain])
+            present = {attribute.name for attribute in node.attribute}
+            defaults = () if schema is None else schema.attributes.values()
+            node.attribute.extend(a.default_value for a in defaults if a.name not in present and a.default_value.type)
+        for attribute in node.attribute:
+            if attribute.HasField("g"):
+                _spell_defaults(attribute.g, wanted, opsets)
+
+
 def _wanted(model: ModelProto, has_lowering: Callable[[str], bool]) -> set[tuple[str, str]]:
-    opsets = {"" if i.domain == "ai.onnx" else i.domain: i.version for i in model.opset_import}
+    opsets = opset_versions(model.opset_import)
     used: set[tuple[str, str]] = set()
     _used(model.graph, used)
     for function in model.functions:

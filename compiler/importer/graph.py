@@ -24,7 +24,7 @@ from onnxc.importer.order import in_order, sorted_nodes
 from onnxc.importer.scope import ABSENT, Constant, Scope, fresh_names
 from onnxc.importer.signature_types import UNKNOWN, value_type
 from onnxc.importer.tensors import TensorReader
-from onnxc.importer.upgrade import Surroundings, needs_steps, since_version, upgrade, versions
+from onnxc.importer.upgrade import Surroundings, needs_steps, opset_versions, since_version, upgrade, versions
 
 MAX_NODES = 4_000_000
 """A model whose functions unfold into more nodes is refused (a small file can ask for any number)."""
@@ -289,8 +289,3 @@ class Builder(Surroundings):
                 raise OnnxcError(f"output '{formal}' of function {function.name} is not defined", exit_code=UNREADABLE)
             if actual:
                 self._define(actual, meaning, proto.op_type)
-
-
-def opset_versions(imports: Any) -> dict[str, int]:
-    """domain -> version; "ai.onnx" is another name of ""."""
-    return {"" if i.domain == "ai.onnx" else i.domain: i.version for i in imports}

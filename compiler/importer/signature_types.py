@@ -39,16 +39,13 @@ class DimNames:
         return tuple(self._dim(name, axis, dim) for axis, dim in enumerate(shape.dim))
 
     def bind_named(self, shapes: list[tuple[str, TensorShapeProto]]) -> None:
-        """Carry a binding INPUT.AXIS of a dim that has a name over to that name; call before `shape`."""
+        """Note what dims with a name are bound to, be it by that name or by INPUT.AXIS; call before `shape`."""
         for name, shape in shapes:
             for axis, dim in enumerate(shape.dim):
-                place = f"{name}.{axis}"
-                if place in self._bindings and dim.dim_param:
-                    self._used.add(place)
-                    self._set(dim.dim_param, self._bindings[place], place)
-                elif dim.dim_param in self._bindings and dim.dim_param:
-                    self._used.add(dim.dim_param)
-                    self._set(dim.dim_param, self._bindings[dim.dim_param], dim.dim_param)
+                for key in (dim.dim_param, f"{name}.{axis}") if dim.dim_param else ():
+                    if key in self._bindings:
+                        self._used.add(key)
+                        self._set(dim.dim_param, self._bindings[key], key)
 
     def check_all_used(self, names: list[str]) -> None:
         """Raise OnnxcError where a binding names nothing in the model."""

@@ -26,9 +26,7 @@ def _check_graph(graph: GraphProto) -> None:
     _check(o.name for o in graph.output)
     _check(t.name for t in graph.initializer)
     _check(t.values.name for t in graph.sparse_initializer)
-    _check(
-        dim.dim_param for i in graph.input if i.type.HasField("tensor_type") for dim in i.type.tensor_type.shape.dim
-    )
+    _check(dim.dim_param for i in graph.input if i.type.HasField("tensor_type") for dim in i.type.tensor_type.shape.dim)
     _check_nodes(graph.node)
 
 

@@ -7,11 +7,11 @@ the schemas. Steps live in `steps_*.py`; each says which rule of ONNX changed.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 
 import numpy as np
-from onnx import defs
+from onnx import OperatorSetIdProto, defs
 
 from onnxc.dialects.errors import OnnxcError
 from onnxc.dialects.signatures import OPSET
@@ -61,6 +61,11 @@ def upgrades(*ops: str, since: int, domain: str = "") -> Callable[[Step], Step]:
 def made(op_type: str, inputs: list[Name], outputs: list[Name], attrs: dict | None = None, *, like: Node) -> Node:
     """A node of the newest version that a step adds for node `like`."""
     return Node(op_type, "", OPSET, inputs, outputs, attrs or {}, like.name)
+
+
+def opset_versions(imports: Iterable[OperatorSetIdProto]) -> dict[str, int]:
+    """domain -> version; "ai.onnx" is another name of ""."""
+    return {"" if i.domain == "ai.onnx" else i.domain: i.version for i in imports}
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from pathlib import Path
 
@@ -82,10 +83,8 @@ def test_damaged_at_any_byte() -> None:
         for flip in (1, 0x80, 0xFF):
             damaged = bytearray(whole)
             damaged[at] ^= flip
-            try:
+            with contextlib.suppress(OnnxcError):
                 import_model(bytes(damaged))
-            except OnnxcError:
-                pass
 
 
 @pytest.mark.parametrize("mapped", [False, True])
@@ -180,8 +179,33 @@ def test_malformed_tensor(dims: list[int], data_type: int, match: str) -> None:
 
 @pytest.mark.parametrize(
     "kind",
-    "FLOAT UINT8 INT8 UINT16 INT16 INT32 INT64 BOOL FLOAT16 DOUBLE UINT32 UINT64 COMPLEX64 COMPLEX128 BFLOAT16 "
-    "FLOAT8E4M3FN FLOAT8E4M3FNUZ FLOAT8E5M2 FLOAT8E5M2FNUZ UINT4 INT4 FLOAT4E2M1 FLOAT8E8M0 UINT2 INT2".split(),
+    [
+        "FLOAT",
+        "UINT8",
+        "INT8",
+        "UINT16",
+        "INT16",
+        "INT32",
+        "INT64",
+        "BOOL",
+        "FLOAT16",
+        "DOUBLE",
+        "UINT32",
+        "UINT64",
+        "COMPLEX64",
+        "COMPLEX128",
+        "BFLOAT16",
+        "FLOAT8E4M3FN",
+        "FLOAT8E4M3FNUZ",
+        "FLOAT8E5M2",
+        "FLOAT8E5M2FNUZ",
+        "UINT4",
+        "INT4",
+        "FLOAT4E2M1",
+        "FLOAT8E8M0",
+        "UINT2",
+        "INT2",
+    ],
 )
 @pytest.mark.parametrize("count", [3, 70, 20000])
 def test_every_element_type(kind: str, count: int) -> None:

@@ -37,7 +37,7 @@ def one(op: str, opset: int, x: np.ndarray, constants=None, outputs=("y",), rank
         ("Squeeze", 11, {"axes": [0]}),
         ("Unsqueeze", 11, {"axes": [0, 2]}),
         ("Unsqueeze", 1, {"axes": [1]}),
-        *((f"Reduce{r}", v, {"axes": [1], "keepdims": 0}) for r in "L1 L2 Sum SumSquare Mean Max".split()
+        *((f"Reduce{r}", v, {"axes": [1], "keepdims": 0}) for r in ["L1", "L2", "Sum", "SumSquare", "Mean", "Max"]
           for v in (9, 12, 13 if r != "Sum" else 11)),
         ("ReduceSum", 9, {}),
         ("ReduceProd", 11, {"keepdims": 0}),
@@ -295,8 +295,6 @@ def test_missing_attribute_of_an_old_version() -> None:
     with pytest.raises(OnnxcError, match="node 'TopK_0'.*not those of TopK") as caught:
         imported(one("TopK", 9, X))
     assert caught.value.exit_code == 2
-
-
 
 
 def _attributes(schema) -> dict[str, tuple]:
