@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from onnxc.passes.kernels import concat, conv, matmul, normalization, pad, pool, reduce, softmax
+from onnxc.passes.kernels import concat, conv, matmul, normalization, pad, pool, recurrent, reduce, softmax
 from onnxc.passes.kernels import map as map_kernel
 
 KINDS: dict[str, ModuleType] = {
@@ -19,6 +19,7 @@ KINDS: dict[str, ModuleType] = {
     "pad": pad,
     "reduce": reduce,
     "pool": pool,
+    "recurrent": recurrent,
     "softmax": softmax,
     "normalization": normalization,
 }
@@ -32,6 +33,7 @@ ROOTS: dict[str, str] = {
     "onnx.microsoft.FusedMatMul": "matmul",
     "onnx.Pad": "pad",
     "kernel.max_pool": "pool",
+    "kernel.recurrent": "recurrent",
     "kernel.average_pool": "pool",
     "onnx.Softmax": "softmax",
     "onnx.LogSoftmax": "softmax",
