@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from math import ceil
 
+import numpy as np
+
 from onnxc.dialects import dims
 from onnxc.dialects.dims import Dim
 from onnxc.dialects.shapes import reals
 from onnxc.dialects.shapes.registry import IllegalShape, ShapeContext, infers
 from onnxc.dialects.types import ONNX_ELEMENTS, Tensor
+from onnxc.dialects.weights import element_of
 
 
 @infers("Shape")
@@ -34,10 +37,10 @@ def constant_of_shape(c: ShapeContext) -> list[Tensor]:
 
 
 def constant_elem(c: ShapeContext) -> str:
-    """The element type of ConstantOfShape: its value's, which stands as a dense attribute or a plain number."""
+    """The element type of ConstantOfShape: its value's, an array of one element."""
     value = c.attr("value", None)
-    if hasattr(value, "type"):
-        return str(value.type.element_type)
+    if isinstance(value, np.ndarray):
+        return element_of(value.dtype)
     declared = c.declared[0] if c.declared else None
     return declared.elem if declared is not None else "f32"
 
