@@ -44,6 +44,11 @@ _FLOATS = ("f32", "f64", "f16", "bf16")
 _SILENT = {"onnx.Constant", "onnx.None", "onnx.Yield", "func.return", "kernel.nonzero_count", "kernel.nms"}
 
 
+def _key(op: ir.Operation) -> str:
+    """The name under which an operator registers: an onnx op's short one, an internal op's full one."""
+    return op.name.removeprefix("onnx.")
+
+
 @transforms(GRAPH, GRAPH)
 def infer_shapes(program: Program) -> None:
     """Infers all types. Refuses, all at once, nodes whose operands' shapes are illegal."""
@@ -111,7 +116,7 @@ class Inference:
         if view.name in shape_binding.REPLACE:
             shape_binding.REPLACE[view.name](self, view)
             return
-        infer = INFER.get(view.name)
+        infer = INFER.get(_key(op))
         if infer is None:
             if any(isinstance(result.type, ir.UnrankedTensorType) for result in op.results):
                 raise UnknownRank("there is no shape function for this operator")
@@ -150,7 +155,7 @@ class Inference:
             return self.symbols.of_result(self, op, key)
 
         declared = [self.type_of(result) for result in op.results]
-        return ShapeContext(view.name, types, known, view.attr, len(declared), fresh, declared, recorded)
+        return ShapeContext(_key(op), types, known, view.attr, len(declared), fresh, declared, recorded)
 
     def type_of(self, value: ir.Value | None) -> Tensor | None:
         """The tensor type of a value, None if it is no tensor."""
