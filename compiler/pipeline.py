@@ -9,7 +9,7 @@ from onnxc.passes.expand_recurrent import expand_recurrent
 from onnxc.passes.expand_resize import expand_resize
 from onnxc.passes.fold_constants import fold_constants
 from onnxc.passes.group_operators import STAYS, VIEWS, group_operators
-from onnxc.passes.infer_shapes import infer_shapes
+from onnxc.passes.infer_shapes import check_shapes, infer_shapes
 from onnxc.passes.innermost_softmax import innermost_softmax
 from onnxc.passes.kernels.kinds import ROOTS
 from onnxc.passes.lowering.registry import ELEMENTWISE, MOVES
@@ -27,7 +27,7 @@ REWRITTEN = frozenset({"BatchNormalization", "Dropout", "GRU", "LSTM", "NonMaxSu
 
 #: level → the passes that work on it, the last one giving the next level
 PIPELINE: dict[str, tuple[PassFunction, ...]] = {
-    "graph": (infer_shapes, fold_constants, simplify, merge_equal, expand_recurrent, fold_constants, to_nhwc, expand_resize, infer_shapes, split_to_slices, innermost_softmax, remove_dead, group_operators),
+    "graph": (infer_shapes, fold_constants, simplify, merge_equal, expand_recurrent, fold_constants, to_nhwc, expand_resize, infer_shapes, check_shapes, split_to_slices, innermost_softmax, remove_dead, group_operators),
     "tensor": (outline_kernels,),
     "kernels": (choose_schedules, pack_weights, plan_memory, emit_main),
 }

@@ -20,7 +20,7 @@ from onnxc.dialects import dims
 from onnxc.dialects.dims import Expr
 from onnxc.dialects.errors import OnnxcError, Refusals
 from onnxc.dialects.levels import GRAPH
-from onnxc.dialects.onnx import OnnxOp, absent, node_name
+from onnxc.dialects.onnx import NAMESPACE, OnnxOp, absent, node_name
 from onnxc.dialects.shapes import (
     EVALUATE,
     INFER,
@@ -41,7 +41,7 @@ Values = tuple[Number, ...]
 _EVALUATED = 64  # elements at most; shapes and index lists of exporters are far smaller
 _INTEGERS = ("i64", "i32", "i1", "i8", "i16", "ui8", "ui16", "ui32", "ui64")
 _FLOATS = ("f32", "f64", "f16", "bf16")
-_SILENT = {"onnx.Constant", "onnx.None", "onnx.Yield", "func.return", "kernel.nonzero_count", "kernel.nms"}
+_SILENT = {"onnx.Constant", "onnx.None", "onnx.Yield"}
 
 
 def _key(op: ir.Operation) -> str:
@@ -64,11 +64,26 @@ def infer_shapes(program: Program) -> None:
 @transforms(GRAPH, GRAPH)
 def check_shapes(program: Program) -> None:
     """Refuses, all at once, nodes whose result ranks are not known. Run it after the last `infer_shapes`."""
+    if not _has_unranked(program.module):
+        return
     inference = Inference(program)
     for function in list(program.module.body.operations):
         inference.block(function.operation.regions[0].blocks[0])
     if inference.errors or inference.unknown:
         raise Refusals(inference.errors + inference.unknown)
+
+
+def _has_unranked(module: ir.Module) -> bool:
+    found = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if any(isinstance(result.type, ir.UnrankedTensorType) for result in op.results):
+            found.append(op)
+            return ir.WalkResult.INTERRUPT
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return bool(found)
 
 
 class Inference:
@@ -101,7 +116,7 @@ class Inference:
             self.values[op.operands[0]] = tuple(dims.symbol(ir.StringAttr(entry).value) for entry in names)
         elif name == shape_requirements.NAME:
             self.requirements.visit(op)
-        elif name not in _SILENT:
+        elif name not in _SILENT and name.startswith(NAMESPACE):
             try:
                 self._visit_node(op)
             except UnknownOperandRank:

@@ -140,7 +140,7 @@ def demand(inference: Inference, value: ir.Value, prefix: str, user: ir.Operatio
 
 
 def _assumed_count(inference: Inference, value: ir.Value, tensor: Tensor | None) -> int:
-    """How many elements a shape operand has. Where that depends on sizes, what it is for all large sizes is required."""
+    """How many elements a shape operand has: where that depends on sizes, as many as for all large sizes, required."""
     count = None if tensor is None else _count(tensor)
     if tensor is None or count is None:
         raise UnknownOperandRank("the rank of a shape operand is not known")

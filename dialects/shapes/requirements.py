@@ -1,4 +1,4 @@
-"""This file is what must hold of symbolic sizes for a node to be legal, where it cannot be proved: checked at run time."""
+"""This file states what must hold of symbolic sizes for a node to be legal; what cannot be proved is checked later."""
 
 from __future__ import annotations
 
