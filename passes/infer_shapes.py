@@ -20,7 +20,7 @@ from onnxc.dialects import dims
 from onnxc.dialects.dims import Expr
 from onnxc.dialects.errors import OnnxcError, Refusals
 from onnxc.dialects.levels import GRAPH
-from onnxc.dialects.onnx import NAMESPACE, OnnxOp, absent, node_name
+from onnxc.dialects.onnx import OnnxOp, absent, node_name
 from onnxc.dialects.shapes import (
     EVALUATE,
     INFER,
@@ -41,7 +41,7 @@ Values = tuple[Number, ...]
 _EVALUATED = 64  # elements at most; shapes and index lists of exporters are far smaller
 _INTEGERS = ("i64", "i32", "i1", "i8", "i16", "ui8", "ui16", "ui32", "ui64")
 _FLOATS = ("f32", "f64", "f16", "bf16")
-_SILENT = {"onnx.Constant", "onnx.None", "onnx.Yield"}
+_SILENT = {"onnx.Constant", "onnx.None", "onnx.Yield", "func.return"}
 
 
 def _key(op: ir.Operation) -> str:
@@ -116,7 +116,7 @@ class Inference:
             self.values[op.operands[0]] = tuple(dims.symbol(ir.StringAttr(entry).value) for entry in names)
         elif name == shape_requirements.NAME:
             self.requirements.visit(op)
-        elif name not in _SILENT and name.startswith(NAMESPACE):
+        elif name not in _SILENT:
             try:
                 self._visit_node(op)
             except UnknownOperandRank:
