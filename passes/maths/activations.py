@@ -25,20 +25,19 @@ def sigmoid(x: Lanes) -> Lanes:
 
 
 def tanh(x: Lanes) -> Lanes:
-    """h/(h + 1) with h = (e^2a - 1)/2, given the sign of x; h = 2^n p + (2^n - 1)/2, p = (e^2r - 1)/2.
+    """h/(h + 1) with h = (e^2a - 1)/2, a = |x|, given the sign of x; h = 2^n p + (2^n - 1)/2, p = (e^2r - 1)/2.
 
-    The quotient is odd in a. Where |x| < 0.3, a = -|x| and n = 0: h is p itself and less than the result, so that its
-    rounding counts little. Elsewhere a = |x|; a = n ln2/2 + r in one step: its error grows with n, its weight
-    shrinks as 4^-n.
+    a = n ln2/2 + r in one step: its error grows with n, its weight shrinks as 4^-n. Where a < 0.3, n is 0, so that
+    nothing cancels, and the quotient q only serves in h - h q, where its error counts little.
     """
     width = x.format.width
     magic = x.constant(x.format.magic + x.format.bias)
     a = abs(x).at_most(TANH_ONE[width])
     near = a < 0.3
-    a = select(near, -a, a)
     t = select(near, magic, a.fma(2 * LOG2E, magic))
     r = (t - magic).fma(-LN2_ROUNDED[width] / 2, a)
     p = r.polynomial(TANH[width]).fma(r * r, r)
     scale = power_of_two(t)
     h = scale.fma(p, scale.fma(0.5, -0.5))
-    return (h / (h + 1.0)).copysign(x)
+    q = h / (h + 1.0)
+    return select(near, (-h).fma(q, h), q).copysign(x)
