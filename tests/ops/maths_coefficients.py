@@ -149,14 +149,15 @@ def _log1p(terms: int, bits: int) -> list[float]:
     )
 
 
-QUARTER_PI = mp.pi / 4 * mp.mpf("1.0001")
+# pi/4 and what the reduction of `quadrants.py` may leave more.
+REDUCED = {24: mp.mpf("0.8"), 53: mp.pi / 4 * mp.mpf("1.0001")}
 
 
 def _sin(terms: int, bits: int) -> list[float]:
-    """sin(r) = r + r^3 P(r^2), |r| <= pi/4; relative. z = r^2."""
+    """sin(r) = r + r^3 P(r^2), |r| <= REDUCED; relative. z = r^2."""
     return fit(
         lambda z: mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1,
-        (mp.mpf(2) ** -40, QUARTER_PI**2),
+        (mp.mpf(2) ** -40, REDUCED[bits] ** 2),
         range(1, terms + 1),
         lambda z: mp.sqrt(z) / mp.sin(mp.sqrt(z)),
         bits,
@@ -164,10 +165,10 @@ def _sin(terms: int, bits: int) -> list[float]:
 
 
 def _cos(terms: int, bits: int) -> list[float]:
-    """cos(r) = 1 - r^2/2 + r^4 P(r^2), |r| <= pi/4. z = r^2."""
+    """cos(r) = 1 - r^2/2 + r^4 P(r^2), |r| <= REDUCED. z = r^2."""
     return fit(
         lambda z: mp.cos(mp.sqrt(z)) - 1 + z / 2,
-        (mp.mpf(2) ** -40, QUARTER_PI**2),
+        (mp.mpf(2) ** -40, REDUCED[bits] ** 2),
         range(2, terms + 2),
         lambda z: 1 / mp.cos(mp.sqrt(z)),
         bits,
