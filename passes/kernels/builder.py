@@ -42,16 +42,13 @@ class Buffer:
         return self.load_flat(self.offset(idx))
 
     def load_flat(self, offset: im.Index) -> ir.Value:
-        v = memref.load(self.memory, [im.value(offset)])
-        return arith.cmpi(1, v, scalars.constant_like(0, v)) if self.elem == "i1" else v
+        return scalars.from_storage(memref.load(self.memory, [im.value(offset)]), self.elem)
 
     def store(self, v: ir.Value, idx: Sequence[im.Index]) -> None:
         self.store_flat(v, self.offset(idx))
 
     def store_flat(self, v: ir.Value, offset: im.Index) -> None:
-        if self.elem == "i1":
-            v = arith.extui(ir.IntegerType.get_signless(8), v)
-        memref.store(v, self.memory, [im.value(offset)])
+        memref.store(scalars.to_storage(v, self.elem), self.memory, [im.value(offset)])
 
     def load_vector(self, offset: im.Index, width: int, mask: ir.Value | None = None) -> ir.Value:
         """`width` consecutive elements from flat `offset`; lanes off in `mask` are not read and give 0."""
@@ -62,14 +59,13 @@ class Buffer:
             v = vector.load(type_, self.memory, [im.value(offset)])
         else:
             v = vector.maskedload(type_, self.memory, [im.value(offset)], mask, scalars.constant(0, type_))
-        return arith.cmpi(1, v, scalars.constant_like(0, v)) if self.elem == "i1" else v
+        return scalars.from_storage(v, self.elem)
 
     def store_vector(self, v: ir.Value, offset: im.Index, mask: ir.Value | None = None) -> None:
         if not isinstance(v.type, ir.VectorType):
             self.store_flat(v, offset)
             return
-        if self.elem == "i1":
-            v = arith.extui(scalars.like(v, ir.IntegerType.get_signless(8)), v)
+        v = scalars.to_storage(v, self.elem)
         if mask is None:
             vector.store(v, self.memory, [im.value(offset)])
         else:

@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith, math, vector
+from mlir.dialects import arith, math, memref, vector
 
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
+from onnxc.passes.kernels.evaluate import SCALAR
 
 BLOCK = 512
 Loader = Callable[[im.Index], tuple[Sequence[ir.Value], Sequence[ir.Value]]]
@@ -127,6 +128,32 @@ def tile_count(rows, height: int):
     return max(1, count) if isinstance(count, int) else count
 
 
+def prefetch_distance(tiles: int, rows: int) -> int:
+    """How far ahead weights are prefetched (see `prefetch_panels`) in units of so many row tiles of `rows` rows."""
+    if tiles > 1:
+        return 1
+    return 32 if rows > 4 else 16
+
+
+def prefetch_panels(buffer, panel: im.Index, stride: im.Index, width: int, ahead: int, tiles: int, tile: im.Index,
+                    terms: im.Index, k: im.Index) -> None:
+    """Asks for weights before they are needed, at row `k` (of `terms`) of the panel that starts at `panel`.
+
+    `ahead` = 1: each of the unit's row tiles asks for its share of the next panel, spread over k (the largest single gain
+    on cold weights). `ahead` > 1: the row that many rows ahead in the stream, where few tiles share a panel.
+    """
+    line = 64 // scalars.byte_width(buffer.elem)
+    if ahead == 1:
+        share = -(-width // tiles)
+        place = im.add(im.mul(im.mod(tile, tiles), terms), k)
+        start = im.add(im.add(panel, stride), im.mul(place, share))
+    else:
+        share = width
+        start = im.add(panel, im.mul(im.add(k, ahead), width))
+    for i in range(-(-share // line)):
+        memref.prefetch(buffer.memory, [im.value(im.add(start, i * line))], False, 3 if ahead > 1 else 2, True)
+
+
 def column_masks(width: int, vectors: int, columns: im.Index, start: im.Index, exact: bool) -> list[ir.Value | None]:
     """Per vector from column `start`: which lanes lie before `columns`; None where all do, as `exact` says."""
     if exact or width == 1:
@@ -144,6 +171,7 @@ def store_tile(b: KernelBuilder, ev, result: ir.Value, lanes_of: Callable[[int],
     for r in range(rows):
         for v in range(vectors):
             point, lanes = tuple(points(r, v)), lanes_of(v)
+            lanes = lanes if lanes.width > 1 else SCALAR
             ev.seed(result, point, lanes, element(point, lanes, acc[r * vectors + v]))
             for value, out in zip(b.kernel.results, b.outputs, strict=True):
                 out.store_vector(ev.at(value, point, lanes), out.offset(point), lanes.mask)

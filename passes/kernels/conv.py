@@ -12,11 +12,11 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 from mlir import ir
-from mlir.dialects import arith, memref
+from mlir.dialects import arith
 
 from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
-from onnxc.passes.kernels import contraction, pointers, scalars
+from onnxc.passes.kernels import contraction, depthwise, pointers, scalars
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.contraction import BLOCK, Arithmetic
@@ -31,7 +31,8 @@ GRAIN_NANOSECONDS = 20_000
 
 @dataclass(frozen=True)
 class ConvSchedule:
-    """Register tile `rows` pixels × `vectors` of `lanes` filters; `group` row tiles a unit; `packed`: weights in panels."""
+    """Register tile `rows` pixels × `vectors` of `lanes` filters; `group` row tiles a unit; `packed`: weights in
+    panels; `prefetch`: how far ahead they are asked for (contraction.prefetch_panels)."""
 
     rows: int
     vectors: int
@@ -39,6 +40,7 @@ class ConvSchedule:
     group: int
     packed: int = 0
     prefetch: int = 0
+    algorithm: str = "direct"
 
     @property
     def width(self) -> int:
@@ -48,15 +50,18 @@ class ConvSchedule:
 def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     """The heuristic schedule for the kernel's shapes."""
     p = Conv.of(kernel)
+    if depthwise.applies(p):
+        return depthwise.choose(p, target)
     sums = contraction.arithmetic(p.elem, target, p.filters)
-    rows, vectors = choose_tile(p.pixels, p.filters, sums.lanes, target)
+    rows, vectors = choose_tile(p.pixels, p.filters, sums.lanes, target, p.taps * p.channels)
     packed = int(_weights(kernel) in kernel.constants)
     channels = p.channels if isinstance(p.channels, int) else 64
     pixel_bytes = max(1, channels * int(np.prod(p.strides)) * scalars.byte_width(p.elem))
     tiles = contraction.tile_count(p.pixels, rows)
     group = max(1, target.l2_bytes // 4 // (pixel_bytes * rows))
     group = min(group, tiles) if isinstance(tiles, int) else min(group, 16)
-    return asdict(ConvSchedule(rows, vectors, sums.lanes, group, packed, packed))
+    ahead = contraction.prefetch_distance(group if isinstance(tiles, int) else 1, rows) if packed else 0
+    return asdict(ConvSchedule(rows, vectors, sums.lanes, group, packed, ahead))
 
 
 def _weights(kernel: KernelFunction) -> int:
@@ -64,6 +69,8 @@ def _weights(kernel: KernelFunction) -> int:
 
 
 def packings(kernel: KernelFunction) -> list[Packing]:
+    if kernel.schedule["algorithm"] != "direct":
+        return []
     s = ConvSchedule(**kernel.schedule)
     if not s.packed:
         return []
@@ -82,6 +89,8 @@ def packings(kernel: KernelFunction) -> list[Packing]:
 
 
 def launch(kernel: KernelFunction) -> Launch:
+    if kernel.schedule["algorithm"] == "depthwise":
+        return depthwise.launch(kernel)
     p, s = Conv.of(kernel), ConvSchedule(**kernel.schedule)
     groups, panels, _ = _grid(p, s)
     terms = p.taps * (p.channels if isinstance(p.channels, int) else 64)
@@ -96,6 +105,9 @@ def _grid(p: Conv, s: ConvSchedule) -> tuple[dims.Dim, dims.Dim, dims.Dim]:
 
 
 def emit(b: KernelBuilder) -> None:
+    if b.kernel.schedule["algorithm"] == "depthwise":
+        depthwise.emit(b)
+        return
     _Emitter(b, Conv.of(b.kernel), ConvSchedule(**b.kernel.schedule)).run()
 
 
@@ -210,7 +222,10 @@ class _Emitter:
             inside: bool | ir.Value = True
             for corner, i, extent in zip(pixels.corners[r], position, self.size, strict=True) if p.padded else ():
                 inside = im.both(inside, _unsigned_less(im.add(corner, i), extent))
-            starts.append(start if inside is True else arith.select(inside, start, self.zeros))
+            if isinstance(inside, bool):
+                starts.append(start if inside else self.zeros)
+            else:
+                starts.append(arith.select(inside, start, self.zeros))
         weights = self._panel_rows(tap, pixel, p.taps)
 
         def load(k: im.Index):
@@ -236,22 +251,12 @@ class _Emitter:
         def packed(k: im.Index) -> list[ir.Value]:
             row = im.add(first, im.mul(k, s.width))
             if s.prefetch:
-                self._prefetch(panel, im.add(im.mul(tap, self.channels), k), pixel)
+                contraction.prefetch_panels(w, panel, w.strides[1], s.width, s.prefetch, s.group,
+                                            im.floordiv(pixel, s.rows), im.mul(self.channels, self.p.taps),
+                                            im.add(im.mul(tap, self.channels), k))
             return [self.sums.widen(w.load_vector(im.add(row, v * s.lanes), s.lanes)) for v in range(s.vectors)]
 
         return packed
-
-    def _prefetch(self, panel: im.Index, k: im.Index, pixel: im.Index) -> None:
-        """Each row tile asks for its share of the next panel, spread over k."""
-        s = self.s
-        tiles = s.group if isinstance(self.tiles, int) else 1
-        share = -(-s.width // tiles)
-        line = 64 // scalars.byte_width(self.p.elem)
-        within = im.mod(im.floordiv(pixel, s.rows), tiles)
-        terms = im.mul(self.channels, self.p.taps)
-        ahead = im.add(im.add(panel, self.w.strides[1]), im.mul(im.add(im.mul(within, terms), k), share))
-        for i in range(-(-share // line)):
-            memref.prefetch(self.w.memory, [im.value(im.add(ahead, i * line))], False, 2, True)
 
 
 def _unsigned_less(i: im.Index, extent: im.Index) -> bool | ir.Value:

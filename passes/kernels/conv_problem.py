@@ -31,7 +31,8 @@ class Conv:
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
-    pads: tuple[int, ...]
+    pads: tuple[int, ...]  # before
+    padded: bool  # anywhere
     group: int
     channels: Dim
     filters: Dim
@@ -47,11 +48,7 @@ class Conv:
     @property
     def dense(self) -> bool:
         """Whether the pixels of the result are just those of x: a matmul."""
-        return self.taps == 1 and set(self.strides) == {1} and set(self.pads) == {0}
-
-    @property
-    def padded(self) -> bool:
-        return any(self.pads)
+        return self.taps == 1 and set(self.strides) == {1} and not self.padded
 
     @classmethod
     def of(cls, kernel: KernelFunction) -> Conv:
@@ -64,7 +61,7 @@ class Conv:
         strides, dilations = op.attr("strides"), op.attr("dilations")
         channels, filters = x.shape[-1], result.shape[-1]
         return cls(op, x.elem, x.shape[0], tuple(x.shape[1:-1]), tuple(result.shape[1:-1]), tuple(window), tuple(strides),
-                   tuple(dilations), tuple(op.attr("pads")[:rank]), group, channels // group, filters // group)
+                   tuple(dilations), tuple(op.attr("pads")[:rank]), any(op.attr("pads")), group, channels // group, filters // group)
 
 
 @dataclass

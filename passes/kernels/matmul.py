@@ -10,7 +10,6 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 from mlir import ir
-from mlir.dialects import memref
 
 from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
@@ -29,7 +28,8 @@ GRAIN_NANOSECONDS = 20_000  # work worth a thread
 
 @dataclass(frozen=True)
 class MatmulSchedule:
-    """Register tile `rows` × `vectors` of `lanes`; `group` row tiles a unit; `packed`: B lies in panels."""
+    """Register tile `rows` × `vectors` of `lanes`; `group` row tiles a unit; `packed`: B lies in panels;
+    `prefetch`: how far ahead they are asked for (contraction.prefetch_panels)."""
 
     rows: int
     vectors: int
@@ -47,14 +47,15 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     """The heuristic schedule for the kernel's shapes; B is packed if it is constant."""
     p = Matmul.of(kernel)
     sums = contraction.arithmetic(p.elem, target, p.n)
-    rows, vectors = choose_tile(p.rows, p.n, sums.lanes, target)
+    rows, vectors = choose_tile(p.rows, p.n, sums.lanes, target, p.k)
     packed = int(p.b_position in kernel.constants and p.has_n and not p.transposed_batch_b)
     k = p.k if isinstance(p.k, int) else 512
     row_bytes = max(1, k * scalars.byte_width(p.elem))
     group = max(1, target.l2_bytes // 4 // (row_bytes * rows))
     tiles = contraction.tile_count(p.rows, rows)
     group = min(group, tiles) if isinstance(tiles, int) else min(group, 16)
-    return asdict(MatmulSchedule(rows, vectors, sums.lanes, group, packed, packed))
+    ahead = contraction.prefetch_distance(group if isinstance(tiles, int) else 1, rows) if packed else 0
+    return asdict(MatmulSchedule(rows, vectors, sums.lanes, group, packed, ahead))
 
 
 def packings(kernel: KernelFunction) -> list[Packing]:
@@ -180,21 +181,11 @@ class _Emitter:
         def load(k: im.Index, row: im.Index):
             at = im.add(base, im.mul(k, s.width))
             if s.prefetch:
-                self._prefetch(buffer, base, k, row)
+                contraction.prefetch_panels(buffer, base, buffer.strides[-3], s.width, s.prefetch, s.group,
+                                            im.floordiv(row, s.rows), self.k, k)
             return [buffer.load_vector(im.add(at, v * s.lanes), s.lanes) for v in range(s.vectors)]
 
         return load
-
-    def _prefetch(self, buffer, base: im.Index, k: im.Index, row: im.Index) -> None:
-        """Each row tile asks for its share of the next panel, spread over k."""
-        s = self.s
-        tiles = s.group if isinstance(self.tiles, int) else 1
-        share = -(-s.width // tiles)
-        line = 64 // scalars.byte_width(self.p.elem)
-        within = im.mod(im.floordiv(row, s.rows), tiles)
-        ahead = im.add(im.add(base, buffer.strides[-3]), im.mul(im.add(im.mul(within, self.k), k), share))
-        for i in range(-(-share // line)):
-            memref.prefetch(buffer.memory, [im.value(im.add(ahead, i * line))], False, 2, True)
 
 
 def _unflattened(number: im.Index, sizes: list[im.Index]) -> list[im.Index]:

@@ -31,7 +31,7 @@ def advance(base: ir.Value, elements: im.Index, elem: str) -> ir.Value:
 
 
 def load(base: ir.Value, elements: im.Index, elem: str) -> ir.Value:
-    return llvm.load(scalars.storage_type(elem), advance(base, elements, elem))
+    return scalars.from_storage(llvm.load(scalars.storage_type(elem), advance(base, elements, elem)), elem)
 
 
 def zeros(b: KernelBuilder, like: Buffer, count: int) -> ir.Value:
@@ -39,9 +39,20 @@ def zeros(b: KernelBuilder, like: Buffer, count: int) -> ir.Value:
     elem = scalars.storage_type(like.elem)
     type_ = ir.MemRefType.get([count], elem)
     tensor = ir.RankedTensorType.get([count], elem)
-    zero = ir.FloatAttr.get(elem, 0.0) if scalars.is_float(like.elem) else ir.IntegerAttr.get(elem, 0)
+    zero = ir.FloatAttr.get(elem, 0.0) if isinstance(elem, ir.FloatType) else ir.IntegerAttr.get(elem, 0)
     name = f"{b.name}_zeros"
     with ir.InsertionPoint(b.module.body):
         memref.GlobalOp(name, type_, initial_value=ir.DenseElementsAttr.get_splat(tensor, zero), constant=True,
                         sym_visibility="private")
     return pointer(memref.get_global(type_, name))
+
+
+def load_vector(base: ir.Value, width: int, elem: str, mask: ir.Value | None = None) -> ir.Value:
+    """`width` consecutive elements; lanes off in `mask` are not read and give 0."""
+    type_ = scalars.vector_of(scalars.storage_type(elem), width)
+    align = scalars.byte_width(elem)
+    if mask is None:
+        v = llvm.load(type_, base, alignment=align)
+    else:
+        v = llvm.intr_masked_load(type_, base, mask, align, pass_thru=scalars.constant(0, type_))
+    return scalars.from_storage(v, elem)

@@ -11,7 +11,9 @@ import re
 from mlir import ir
 from mlir.dialects import arith, vector
 
-STORAGE = {"i1": "i8"}  # bool is a byte in memory
+# bool is a byte in memory; halves move as integers, since LLVM takes masked moves of them apart where the target has no
+# arithmetic for them (and calls a function that nobody supplies)
+STORAGE = {"i1": "i8", "f16": "i16", "bf16": "i16"}
 _BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 
 
@@ -28,6 +30,20 @@ def storage_type(elem: str) -> ir.Type:
 def bit_width(elem: str) -> int:
     """Bits of one element in memory ("ui8" → 8, "bf16" → 16, "f8E4M3FN" → 8, "i1" → 8)."""
     return int(re.match(r"[a-z]+(\d+)", STORAGE.get(elem, elem)).group(1))
+
+
+def from_storage(v: ir.Value, elem: str) -> ir.Value:
+    """What was loaded, as a value to compute with."""
+    if elem == "i1":
+        return arith.cmpi(1, v, constant_like(0, v))
+    return arith.bitcast(like(v, element_type(elem)), v) if elem in STORAGE else v
+
+
+def to_storage(v: ir.Value, elem: str) -> ir.Value:
+    """A computed value, as it is stored."""
+    if elem == "i1":
+        return arith.extui(like(v, storage_type(elem)), v)
+    return arith.bitcast(like(v, storage_type(elem)), v) if elem in STORAGE else v
 
 
 def byte_width(elem: str) -> int:

@@ -23,5 +23,4 @@ def erf(x: Lanes) -> Lanes:
 
 def gelu(x: Lanes) -> Lanes:
     """x/2 (1 + erf(x/sqrt2)), composed as ONNX writes it."""
-    half = x * 0.5
-    return half.fma(erf(x * SQRT_HALF), half)
+    return (x * 0.5) * (erf(x * SQRT_HALF) + 1.0)

@@ -133,7 +133,7 @@ def compile_kernel(text: str, *, constants: Collection[int] = (), schedule: Sche
         kernel = KernelFunction.of(function)
         kind = KINDS[kernel.kind]
         chosen = kind.choose(kernel, target) if hasattr(kind, "choose") else {}
-        chosen = {**chosen, **(schedule or {})}
+        chosen = {**chosen, **schedule} if schedule and "algorithm" not in schedule else dict(schedule or chosen)
         i64 = ir.IntegerType.get_signless(64)
         function.attributes["kernel.schedule"] = ir.DictAttr.get(
             {k: ir.IntegerAttr.get(i64, v) if isinstance(v, int) else ir.StringAttr.get(v) for k, v in chosen.items()})

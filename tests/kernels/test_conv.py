@@ -89,15 +89,36 @@ def check(size, c, m, window, strides=None, dilations=None, pads=None, group=1, 
     dict(size=(4, 4), c=100, m=20, window=(3, 3), pads=[1] * 4),
     dict(size=(3, 3), c=4, m=4, window=(5, 5), pads=[4] * 4),
     dict(size=(5, 5), c=3, m=4, window=(5, 5)),
+    dict(size=(6, 6), c=8, m=20, window=(3, 3), pads=[0, 0, 1, 1], strides=[2, 2]),
     dict(size=(5, 5), c=3, m=4, window=(3, 3), bias=False, more=["Relu"]),
 ])  # fmt: skip
 def test_conv(case, constant):
     check(**case, constant=constant)
 
 
+@pytest.mark.parametrize("constant", [True, False])
+@pytest.mark.parametrize("case", [
+    dict(size=(12, 30), c=32, window=(3, 3), pads=[1] * 4),
+    dict(size=(12, 30), c=33, window=(3, 3), pads=[1] * 4, strides=[2, 2], images=2),
+    dict(size=(12, 9), c=20, window=(5, 3), pads=[2, 0, 1, 3], dilations=[2, 1]),
+    dict(size=(12, 9), c=20, window=(3, 3)),
+    dict(size=(25,), c=7, window=(9,), pads=[8, 0]),
+    dict(size=(4, 5, 6), c=17, window=(3, 2, 3), pads=[1, 0, 1, 1, 1, 1]),
+    dict(size=(1, 1), c=17, window=(3, 3), pads=[1] * 4),
+    dict(size=(8, 8), c=17, window=(3, 3), pads=[0, 0, 1, 1], strides=[2, 2]),
+    dict(size=(9, 11), c=17, window=(3, 3), pads=[3, 3, 3, 3], bias=False, more=["Relu"]),
+    dict(size=(3, 3), c=17, window=(7, 7), pads=[3, 3, 3, 3]),
+])  # fmt: skip
+def test_depthwise(case, constant):
+    result = check(**case, m=case["c"], group=case["c"], constant=constant)
+    general = {"algorithm": "direct", "rows": 6, "vectors": 1, "lanes": 1, "group": 2, "packed": 0, "prefetch": 0}
+    assert check(**case, m=case["c"], group=case["c"], constant=constant, schedule=general).tobytes() == result.tobytes()
+
+
 @pytest.mark.parametrize("elem", ["f64", "f16", "bf16"])
 def test_element_types(elem):
     check((6, 5), 4, 20, (3, 3), pads=[1] * 4, elem=elem)
+    check((6, 5), 20, 20, (3, 3), pads=[1] * 4, elem=elem, group=20)
 
 
 @pytest.mark.parametrize("size, images", [((9, 10), 2), ((1, 1), 1), ((30, 17), 1), ((4, 4), 0)])

@@ -135,6 +135,14 @@ def test_epilogue():
     close(result, np.maximum(matmul64(x, w) + bias, 0) + residual, k=30)
 
 
+def test_epilogue_of_one_column():
+    rng = np.random.default_rng(6)
+    x, w, bias = numbers(rng, (20, 30)), numbers(rng, (30, 1)), numbers(rng, (1,))
+    text = kernel("MatMul", [spell(x.shape), spell(w.shape)], spell((20, 1)), more=[("Add", spell((1,))), ("Relu", None)])
+    (result,) = run(text, x, w, bias, constants=(1, 2))
+    close(result, np.maximum(matmul64(x, w) + bias, 0), k=30)
+
+
 def test_every_schedule_gives_the_same_bits():
     rng = np.random.default_rng(7)
     x, w = numbers(rng, (37, 1100)), numbers(rng, (1100, 70))

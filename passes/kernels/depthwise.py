@@ -1,0 +1,170 @@
+"""Convolution with one channel and one filter a group: vectors run over channels, a tile over pixels of one row.
+
+Loops: row → block of pixels → vector of channels → taps. That order keeps the input rows in cache (channels outside the
+pixels cost up to 1.9×). A column of x is loaded once for all pixels of the block that it touches. Taps outside x are left
+out, which changes no bit. Same order of summation as conv.py: taps in row-major order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+from mlir import ir
+from mlir.dialects import arith, vector
+
+from onnxc.dialects import dims
+from onnxc.passes.kernels import contraction, pointers, scalars
+from onnxc.passes.kernels import index_math as im
+from onnxc.passes.kernels.builder import KernelBuilder
+from onnxc.passes.kernels.contraction import Arithmetic
+from onnxc.passes.kernels.conv_problem import Conv
+from onnxc.passes.kernels.evaluate import Evaluator, Lanes
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+
+GRAIN_NANOSECONDS = 20_000
+PIXELS = 8  # 4 to 8 are within 5 % of each other
+MOST_TAPS = 49  # one row of taps is unrolled; beyond, the general kernel serves
+
+
+@dataclass(frozen=True)
+class DepthwiseSchedule:
+    """`pixels` of a row a tile, channels in vectors of `lanes`."""
+
+    pixels: int
+    lanes: int
+    algorithm: str = "depthwise"
+
+
+def applies(p: Conv) -> bool:
+    return p.channels == 1 and p.filters == 1 and p.group > 1 and p.taps <= MOST_TAPS and not p.dense
+
+
+def choose(p: Conv, target) -> dict[str, int | str]:
+    sums = contraction.arithmetic(p.elem, target)
+    pixels = PIXELS if target.vector_registers >= 32 else 4
+    return asdict(DepthwiseSchedule(pixels, sums.lanes))
+
+
+def launch(kernel: KernelFunction) -> Launch:
+    p = Conv.of(kernel)
+    width = p.out[-1] if isinstance(p.out[-1], int) else 32
+    nanoseconds = max(1.0, width * p.group * (p.taps / 50 + 0.3))
+    return Launch(p.images * dims.product(p.out[:-1]), max(1, int(GRAIN_NANOSECONDS / nanoseconds)))
+
+
+def emit(b: KernelBuilder) -> None:
+    _Emitter(b, Conv.of(b.kernel), DepthwiseSchedule(**b.kernel.schedule)).run()
+
+
+class _Emitter:
+    def __init__(self, b: KernelBuilder, p: Conv, s: DepthwiseSchedule):
+        self.b, self.p, self.s = b, p, s
+        self.sums = Arithmetic(p.elem, contraction.arithmetic(p.elem, b.target).compute, s.lanes, b.target.has_fma)
+        self.ev = Evaluator(b)
+        self.x, self.w = b.inputs[p.op.operands[0]], b.inputs[p.op.operands[1]]
+        self.size, self.out = [b.dim(d) for d in p.size], [b.dim(d) for d in p.out]
+        self.base = pointers.pointer(self.x.memory)
+        if p.padded or not isinstance(p.out[-1], int):
+            self.zeros = pointers.zeros(b, self.x, p.group)
+
+    def run(self) -> None:
+        b, p = self.b, self.p
+        with b.loop(b.begin, b.end) as row:
+            outer: list[im.Index] = []
+            rest: im.Index = row
+            for extent in reversed(self.out[:-1]):
+                outer.append(im.mod(rest, extent))
+                rest = im.floordiv(rest, extent)
+            self.outer = [rest, *outer[::-1]]
+            self.corner = [im.sub(im.mul(o, s), pad) for o, s, pad in zip(self.outer[1:], p.strides, p.pads, strict=False)]
+            tiles = b.dim(contraction.tile_count(p.out[-1], self.s.pixels))
+            contraction.row_tiles(b, self.out[-1], self.s.pixels, 0, tiles, self._pixels)
+
+    def _pixels(self, first: im.Index, count: int) -> None:
+        """One block of pixels: without tests where all its taps lie inside x's row."""
+        p = self.p
+        left = im.sub(im.mul(first, p.strides[-1]), p.pads[-1])
+        reach = (count - 1) * p.strides[-1] + (p.kernel[-1] - 1) * p.dilations[-1]
+        inside = im.both(im.compare(left, ">=", 0), im.compare(im.add(left, reach), "<", self.size[-1])) if p.padded else True
+        if isinstance(inside, bool):
+            self._channels(first, count, left, not inside)
+            return
+        with self.b.when(inside):
+            self._channels(first, count, left, False)
+        with self.b.when(arith.xori(inside, arith.constant(ir.IntegerType.get_signless(1), 1))):
+            self._channels(first, count, left, True)
+
+    def _channels(self, first: im.Index, count: int, left: im.Index, edge: bool) -> None:
+        lanes, channels = self.s.lanes, self.p.group
+        whole = channels // lanes * lanes
+        if whole:
+            with self.b.loop(0, whole, lanes) as c, self.ev.scope():
+                self._tile(first, count, left, edge, c, None)
+        if whole < channels:
+            type_ = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))
+            with self.ev.scope():
+                self._tile(first, count, left, edge, whole, vector.create_mask(type_, [im.value(channels - whole)]))
+
+    def _tile(self, first: im.Index, count: int, left: im.Index, edge: bool, channel: im.Index, mask: ir.Value | None) -> None:
+        acc = self._taps([], [], [self.sums.zero()] * count, count, left, edge, channel, mask)
+        lanes = Lanes(self.s.lanes, len(self.p.size) + 1, mask)
+
+        def point(r: int, _v: int) -> list[im.Index]:
+            return [*self.outer, im.add(first, r), channel]
+
+        contraction.store_tile(self.b, self.ev, self.p.op.results[0], lambda _: lanes, point, count, 1, self._element, acc)
+
+    def _element(self, point: Sequence[im.Index], lanes: Lanes, total: ir.Value) -> ir.Value:
+        bias = self.p.op.operands[2] if len(self.p.op.operands) > 2 else None
+        if bias is not None:
+            total = scalars.add(total, self.sums.widen(self.ev.at(bias, (point[-1],), Lanes(lanes.width, 0, lanes.mask))))
+        return self.sums.narrow(total)
+
+    def _taps(self, position: list[im.Index], at: list[im.Index], acc: list[ir.Value], count: int, left: im.Index,
+              edge: bool, channel: im.Index, mask: ir.Value | None) -> list[ir.Value]:
+        """A loop per axis of the window over the taps inside x; the last axis is unrolled."""
+        p, axis = self.p, len(position)
+        if axis == len(p.size) - 1:
+            return self._row_of_taps(position, at, acc, count, left, edge, channel, mask)
+        corner, step, extent = self.corner[axis], p.dilations[axis], p.kernel[axis]
+        low: im.Index = 0
+        high: im.Index = extent
+        if p.padded:
+            low = im.ceildiv(im.maximum(im.sub(0, corner), 0), step)
+            high = im.minimum(extent, im.ceildiv(im.maximum(im.sub(self.size[axis], corner), 0), step))
+        return self.b.reduce(low, high, 1, acc, lambda i, *carried: self._taps(
+            [*position, i], [*at, im.add(corner, im.mul(i, step))], list(carried), count, left, edge, channel, mask))
+
+    def _row_of_taps(self, position: list[im.Index], at: list[im.Index], acc: list[ir.Value], count: int, left: im.Index,
+                     edge: bool, channel: im.Index, mask: ir.Value | None) -> list[ir.Value]:
+        p, w = self.p, self.w
+        row = self.outer[0]
+        for i, extent in zip([*at, 0], self.size, strict=True):
+            row = im.add(im.mul(row, extent), i)
+        row_start = im.add(im.mul(im.add(row, left), p.group), channel)
+        tap_row: im.Index = 0
+        for i, extent in zip([*position, 0], p.kernel, strict=True):
+            tap_row = im.add(im.mul(tap_row, extent), i)
+        columns: dict[int, ir.Value] = {}
+        after = list(acc)
+        for tap in range(p.kernel[-1]):
+            weight = w.load_vector(im.add(im.mul(im.add(tap_row, tap), p.group), channel), self.s.lanes, mask)
+            weight = self.sums.widen(weight)
+            for pixel in range(count):
+                column = pixel * p.strides[-1] + tap * p.dilations[-1]
+                if column not in columns:
+                    columns[column] = self.sums.widen(self._column(row_start, column, left, edge, channel, mask))
+                after[pixel] = self.sums.multiply_add(columns[column], weight, after[pixel])
+        return after
+
+    def _column(self, row_start: im.Index, column: int, left: im.Index, edge: bool, channel: im.Index,
+                mask: ir.Value | None) -> ir.Value:
+        """A vector of channels of x's pixel `column` to the right of the block's first tap; zeros outside x."""
+        place = im.add(row_start, column * self.p.group)
+        if not edge:
+            return self.x.load_vector(place, self.s.lanes, mask)
+        inside = arith.cmpi(6, im.value(im.add(left, column)), im.value(self.size[-1]))
+        start = pointers.advance(self.base, place, self.x.elem)
+        start = arith.select(inside, start, pointers.advance(self.zeros, channel, self.x.elem))
+        return pointers.load_vector(start, self.s.lanes, self.x.elem, mask)
