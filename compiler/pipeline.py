@@ -5,9 +5,11 @@ from __future__ import annotations
 from onnxc.passes.choose_schedules import choose_schedules
 from onnxc.passes.contract import PassFunction
 from onnxc.passes.emit_main import emit_main
+from onnxc.passes.expand_recurrent import expand_recurrent
+from onnxc.passes.expand_resize import expand_resize
 from onnxc.passes.fold_constants import fold_constants
 from onnxc.passes.group_operators import STAYS, VIEWS, group_operators
-from onnxc.passes.infer_shapes import infer_shapes
+from onnxc.passes.infer_shapes import check_shapes, infer_shapes
 from onnxc.passes.innermost_softmax import innermost_softmax
 from onnxc.passes.kernels.kinds import ROOTS
 from onnxc.passes.lowering.registry import ELEMENTWISE, MOVES
@@ -21,11 +23,11 @@ from onnxc.passes.split_to_slices import split_to_slices
 from onnxc.passes.to_nhwc import to_nhwc
 
 #: operators that some pass replaces before kernels are formed
-REWRITTEN = frozenset({"BatchNormalization", "Dropout", "Split"})
+REWRITTEN = frozenset({"BatchNormalization", "Dropout", "GRU", "LSTM", "NonMaxSuppression", "Resize", "RNN", "Split"})
 
 #: level → the passes that work on it, the last one giving the next level
 PIPELINE: dict[str, tuple[PassFunction, ...]] = {
-    "graph": (infer_shapes, fold_constants, simplify, merge_equal, to_nhwc, infer_shapes, split_to_slices, innermost_softmax, remove_dead, group_operators),
+    "graph": (infer_shapes, fold_constants, simplify, merge_equal, expand_recurrent, fold_constants, to_nhwc, expand_resize, infer_shapes, check_shapes, split_to_slices, innermost_softmax, remove_dead, group_operators),
     "tensor": (outline_kernels,),
     "kernels": (choose_schedules, pack_weights, plan_memory, emit_main),
 }

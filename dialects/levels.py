@@ -56,7 +56,7 @@ def _level(name: str, dialects: str, ops: str = "") -> Level:
 GRAPH = _level(
     "graph",
     "func onnx",
-    "kernel.bind_dims kernel.nonzero_count kernel.nms kernel.conv kernel.conv_transpose kernel.max_pool "
+    "kernel.bind_dims kernel.require kernel.nonzero_count kernel.nms kernel.conv kernel.conv_transpose kernel.max_pool "
     "kernel.average_pool",
 )
 TENSOR = _level("tensor", "func onnx kernel")

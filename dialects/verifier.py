@@ -105,7 +105,7 @@ def _faults(op: ir.Operation, names: TypeNames) -> Iterator[str]:
         return
     yield from _arity_faults(op, known)
     yield from _attribute_faults(op, known)
-    yield from _region_faults(op, name)
+    yield from _region_faults(op, name, known)
     yield from _type_faults(op, known, names)
 
 
@@ -180,7 +180,7 @@ def _entries(op: ir.Operation) -> list[ir.NamedAttribute]:
     return [attributes[i] for i in range(len(attributes))]
 
 
-def _region_faults(op: ir.Operation, name: str) -> Iterator[str]:
+def _region_faults(op: ir.Operation, name: str, known: Signature) -> Iterator[str]:
     wanted = region_names(name)
     regions = list(op.regions)
     if len(regions) != len(wanted):
@@ -188,6 +188,8 @@ def _region_faults(op: ir.Operation, name: str) -> Iterator[str]:
         return
     for label, region in zip(wanted, regions, strict=True):
         blocks = list(region.blocks)
+        if not blocks and not known.attributes[label].required:
+            continue
         if len(blocks) != 1:
             yield f"region {label} has {len(blocks)} blocks"
             return

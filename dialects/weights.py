@@ -73,7 +73,8 @@ class WeightStore:
         self._by_sample: dict[tuple, list[str]] = {}
 
     def add(self, array: np.ndarray, hint: str) -> str:
-        """Keep `array` and return its key, which starts with `hint`; an equal array's key if there is one."""
+        """Keep `array` (not a copy: nobody may change it afterwards) and return its key, which starts with `hint`,
+        or the key of an equal array."""
         sample = _sample(array)
         twins = self._by_sample.setdefault(sample, [])
         for key in twins:
@@ -215,9 +216,9 @@ def build_constant(
 
 
 def _dense(array: np.ndarray, element: str, tensor: ir.Type) -> ir.Attribute:
-    if element == "i1":
-        array = np.packbits(array.reshape(-1), bitorder="little") if array.size else array
-        return ir.DenseElementsAttr.get(
-            np.ascontiguousarray(array), type=ir.IntegerType.get_signless(1), shape=list(ir.ShapedType(tensor).shape)
-        )
-    return ir.DenseElementsAttr.get(np.ascontiguousarray(array), type=tensor)
+    data = np.ascontiguousarray(array)
+    if element != "i1":
+        return ir.DenseElementsAttr.get(data, type=tensor).maybe_downcast()
+    bits = np.packbits(data.reshape(-1), bitorder="little") if data.size else data
+    shape = list(ir.ShapedType(tensor).shape)
+    return ir.DenseElementsAttr.get(bits, type=ir.IntegerType.get_signless(1), shape=shape).maybe_downcast()

@@ -248,6 +248,8 @@ def _is_weight(op: ir.Operation) -> bool:
 
 
 def _nbytes(value: ir.Value) -> int:
-    """The bytes of a tensor of static shape; -1 for others."""
+    """The bytes of a tensor of static shape and known elements; -1 for others."""
     tensor = Tensor.of(value.type)
+    if tensor.elem == "!onnx.any":
+        return -1
     return tensor.numel * dtype_of(tensor.elem).itemsize if tensor.is_static else -1

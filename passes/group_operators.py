@@ -27,7 +27,10 @@ from onnxc.passes.kernels.kinds import EPILOGUES, IN_RESULT, READS_ONCE, ROOTS
 from onnxc.passes.lowering.registry import ELEMENTWISE, MOVES
 
 VIEWS = {"onnx.Reshape", "onnx.Flatten", "onnx.Squeeze", "onnx.Unsqueeze", "onnx.Identity"}
-STAYS = {"onnx.Constant", "onnx.None", "onnx.If", "onnx.Loop", "onnx.Scan", "onnx.Yield", "func.return", "kernel.bind_dims"}
+STAYS = {
+    "onnx.Constant", "onnx.None", "onnx.If", "onnx.Loop", "onnx.Scan", "onnx.Yield", "func.return", "kernel.bind_dims",
+    "kernel.require",
+}
 # Ops that cost about as much as the load they save may be computed again for a broadcast operand of one element.
 EXPENSIVE = {"Exp", "Log", "Tanh", "Erf", "Sigmoid", "Pow", "Gelu", "Sin", "Cos", "Softplus", "Mish", "Swish", "Div", "Sqrt"}
 

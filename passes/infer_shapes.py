@@ -33,7 +33,7 @@ from onnxc.dialects.shapes import (
 )
 from onnxc.dialects.shapes.reals import Number
 from onnxc.dialects.types import Tensor, attribute_dims, dims_attribute, is_tensor
-from onnxc.passes import shape_binding, shape_control
+from onnxc.passes import shape_binding, shape_control, shape_requirements
 from onnxc.passes.contract import Program, transforms
 
 Values = tuple[Number, ...]
@@ -41,14 +41,19 @@ Values = tuple[Number, ...]
 _EVALUATED = 64  # elements at most; shapes and index lists of exporters are far smaller
 _INTEGERS = ("i64", "i32", "i1", "i8", "i16", "ui8", "ui16", "ui32", "ui64")
 _FLOATS = ("f32", "f64", "f16", "bf16")
-_SILENT = {"onnx.Constant", "onnx.None", "onnx.Yield", "func.return", "kernel.nonzero_count", "kernel.nms"}
+_SILENT = {"onnx.Constant", "onnx.None", "onnx.Yield", "func.return"}
+
+
+def _key(op: ir.Operation) -> str:
+    """The name under which an operator registers: an onnx op's short one, an internal op's full one."""
+    return op.name.removeprefix("onnx.")
 
 
 @transforms(GRAPH, GRAPH)
 def infer_shapes(program: Program) -> None:
     """Infers all types. Refuses, all at once, nodes whose operands' shapes are illegal."""
     inference = Inference(program)
-    for function in program.module.body.operations:
+    for function in list(program.module.body.operations):
         block = function.operation.regions[0].blocks[0]
         inference.block(block)
         _update_signature(function.operation, block)
@@ -59,11 +64,26 @@ def infer_shapes(program: Program) -> None:
 @transforms(GRAPH, GRAPH)
 def check_shapes(program: Program) -> None:
     """Refuses, all at once, nodes whose result ranks are not known. Run it after the last `infer_shapes`."""
+    if not _has_unranked(program.module):
+        return
     inference = Inference(program)
-    for function in program.module.body.operations:
+    for function in list(program.module.body.operations):
         inference.block(function.operation.regions[0].blocks[0])
     if inference.errors or inference.unknown:
         raise Refusals(inference.errors + inference.unknown)
+
+
+def _has_unranked(module: ir.Module) -> bool:
+    found = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if any(isinstance(result.type, ir.UnrankedTensorType) for result in op.results):
+            found.append(op)
+            return ir.WalkResult.INTERRUPT
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return bool(found)
 
 
 class Inference:
@@ -73,15 +93,20 @@ class Inference:
         self.program = program
         self.context = program.context
         self.symbols = shape_binding.Symbols(program.module)
+        self.requirements = shape_requirements.Requirements()
         self.values: dict[ir.Value, Values] = {}
+        self.sizes: set[dims.Dim] = set()  # expressions that are a dim somewhere, and so at least 0
+        self.assumed: dict[ir.Value, bool] = {}  # conditions of a branch that is tried
+        self.trials = 0
         self.errors: list[OnnxcError] = []
         self.unknown: list[OnnxcError] = []
         self._failed: set[ir.Value] = set()
 
     def block(self, block: ir.Block) -> None:
         """Visits the operations of a block in order. New ones that a visit inserts are visited by who inserts them."""
-        for op in list(block.operations):
-            self.visit(op.operation)
+        with self.requirements.scope():
+            for op in list(block.operations):
+                self.visit(op.operation)
 
     def visit(self, op: ir.Operation) -> None:
         """Gives the results of `op` their types, and their elements where these are few and known."""
@@ -89,6 +114,8 @@ class Inference:
         if name == "kernel.bind_dims":
             names = op.attributes["symbols"]
             self.values[op.operands[0]] = tuple(dims.symbol(ir.StringAttr(entry).value) for entry in names)
+        elif name == shape_requirements.NAME:
+            self.requirements.visit(op)
         elif name not in _SILENT:
             try:
                 self._visit_node(op)
@@ -111,12 +138,13 @@ class Inference:
         if view.name in shape_binding.REPLACE:
             shape_binding.REPLACE[view.name](self, view)
             return
-        infer = INFER.get(view.name)
+        infer = INFER.get(_key(op))
         if infer is None:
             if any(isinstance(result.type, ir.UnrankedTensorType) for result in op.results):
                 raise UnknownRank("there is no shape function for this operator")
             return
         context, types = self._infer(view, infer)
+        self.requirements.write(context.requirements, ir.InsertionPoint(op), op.location)
         self.set_types(op, types)
         self._record(op, context)
         self._evaluate(context, op)
@@ -150,7 +178,7 @@ class Inference:
             return self.symbols.of_result(self, op, key)
 
         declared = [self.type_of(result) for result in op.results]
-        return ShapeContext(view.name, types, known, view.attr, len(declared), fresh, declared, recorded)
+        return ShapeContext(_key(op), types, known, view.attr, len(declared), fresh, declared, recorded, self.sizes)
 
     def type_of(self, value: ir.Value | None) -> Tensor | None:
         """The tensor type of a value, None if it is no tensor."""
@@ -165,6 +193,8 @@ class Inference:
             type_ = tensor.type(self.context)
             if result.type != type_:
                 result.set_type(type_)
+            if not tensor.is_static and tensor.shape is not None:
+                self.sizes.update(tensor.shape)
 
     def values_of(self, value: ir.Value) -> Values | None:
         """The elements of a small tensor, if known symbolically."""
@@ -178,6 +208,7 @@ class Inference:
     def forget(self, value: ir.Value) -> None:
         """Drops what is known of a value that is about to be erased."""
         self.values.pop(value, None)
+        self.assumed.pop(value, None)
         self._failed.discard(value)
 
     def evaluate(self, op: ir.Operation) -> None:

@@ -3,7 +3,7 @@
 Before:  %0 = "onnx.Relu"(%x)      %1 = "onnx.Exp"(%x)      return %0
 After:   %0 = "onnx.Relu"(%x)      return %0
 Keeps:   order, types, locations, random draws that are used; a `kernel.bind_dims` (and an If, Loop or Scan)
-         for as long as a live op mentions a symbol that it binds.
+         for as long as a live op mentions a symbol that it binds; a `kernel.require` of such symbols.
 Leaves:  no op without a live use, in regions either; no unused result of a live op is removed.
 """
 
@@ -15,13 +15,14 @@ from mlir import ir
 
 from onnxc.dialects import dims
 from onnxc.dialects.levels import GRAPH
-from onnxc.dialects.types import Tensor, is_tensor
+from onnxc.dialects.types import Tensor, attribute_dims, is_tensor
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.recorded_values import recorded_values
 from onnxc.passes.rewriting import functions
 
 TERMINATORS = ("func.return", "onnx.Yield", "kernel.yield")
 BIND = "kernel.bind_dims"
+REQUIRE = "kernel.require"
 
 
 @transforms(GRAPH, GRAPH)
@@ -62,6 +63,9 @@ class _Marker:
     def is_live(self, op: ir.Operation) -> bool:
         if op.name == BIND:
             return any(symbol.value in self._needed for symbol in op.attributes["symbols"])
+        if op.name == REQUIRE:  # nothing is computed only to be checked
+            names = (name for dim in attribute_dims(op.attributes["dims"]) for name in dims.symbols(dim))
+            return all(name in self._needed or name not in self._binders for name in names)
         return op.name in TERMINATORS or op.results[0] in self._live
 
     def _scan(self, block: ir.Block, parent: ir.Operation | None, bound: set[str]) -> None:

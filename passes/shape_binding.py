@@ -17,9 +17,10 @@ from mlir import ir
 from onnxc.dialects import dims
 from onnxc.dialects.dims import Dim, Expr
 from onnxc.dialects.onnx import OnnxOp, build
-from onnxc.dialects.shapes import IllegalShape, NeedsValues, UnknownRank, reals
+from onnxc.dialects.shapes import IllegalShape, NeedsValues, UnknownOperandRank, UnknownRank, reals
 from onnxc.dialects.shapes.pooling import nms_bound
 from onnxc.dialects.shapes.reals import Number, Real
+from onnxc.dialects.shapes.requirements import Requirement
 from onnxc.dialects.shapes.resize import SCALES, SIZES
 from onnxc.dialects.types import Tensor, dims_attribute
 from onnxc.dialects.weights import build_constant
@@ -40,6 +41,7 @@ _TRANSPARENT = {
 #: The attribute of a node that says which symbols its results' unknown sizes have: key -> symbol.
 RESULT_DIMS = "onnx.result_dims"
 
+_LARGE = 2**40  # stands for any size when asking what an expression is for all large sizes
 _MOST = 16  # elements of an operand looked through; a shape has fewer
 
 
@@ -115,8 +117,7 @@ def demand(inference: Inference, value: ir.Value, prefix: str, user: ir.Operatio
     if inference.values_of(value) is not None:
         return
     tensor = inference.type_of(value)
-    if tensor is None or not isinstance(_count(tensor), int):
-        raise UnknownRank("the number of elements of a shape operand is known at run time only")
+    count = _assumed_count(inference, value, tensor)
     owner = value.owner
     if not isinstance(owner, ir.Block) and owner.name.removeprefix("onnx.") in _TRANSPARENT:
         operands = [operand for operand in OnnxOp(owner).operands if operand is not None]
@@ -130,9 +131,30 @@ def demand(inference: Inference, value: ir.Value, prefix: str, user: ir.Operatio
         if user is None:
             raise UnknownRank("a shape operand holds no integers")
         value = _cast(inference, user, value)
-    names = [inference.symbols.new(prefix) for _ in range(int(_count(tensor)))]
-    bind(inference, value, names)
+    names = [inference.symbols.new(prefix) for _ in range(count)]
+    bound = bind(inference, value, names)
     inference.values[value] = tuple(map(dims.symbol, names))
+    if prefix == "u":
+        sizes = [Requirement(">=", dims.symbol(name), 0, "a size computed at run time") for name in names]
+        inference.requirements.write(sizes, ir.InsertionPoint.after(bound), (user or bound).location)
+
+
+def _assumed_count(inference: Inference, value: ir.Value, tensor: Tensor | None) -> int:
+    """How many elements a shape operand has: where that depends on sizes, as many as for all large sizes, required."""
+    count = None if tensor is None else _count(tensor)
+    if tensor is None or count is None:
+        raise UnknownOperandRank("the rank of a shape operand is not known")
+    if isinstance(count, int):
+        return count
+    large = dims.evaluate(count, {name: _LARGE + 7 * i for i, name in enumerate(sorted(dims.symbols(count)))})
+    if not 0 < large <= _MOST:
+        raise UnknownRank("the number of elements of a shape operand is known at run time only")
+    requirement = Requirement("==", count, large, "the number of elements of a shape operand")
+    owner = value.owner
+    at = ir.InsertionPoint.at_block_begin(owner) if isinstance(owner, ir.Block) else ir.InsertionPoint.after(owner)
+    location = ir.Location.unknown(inference.context) if isinstance(owner, ir.Block) else owner.location
+    inference.requirements.write([requirement], at, location)
+    return large
 
 
 def _cast(inference: Inference, user: ir.Operation, value: ir.Value) -> ir.Value:
@@ -153,7 +175,7 @@ def _count(tensor: Tensor) -> Dim | None:
     return None if tensor.shape is None else tensor.numel
 
 
-def bind(inference: Inference, value: ir.Value, names: Sequence[str]) -> None:
+def bind(inference: Inference, value: ir.Value, names: Sequence[str]) -> ir.Operation:
     """Inserts kernel.bind_dims right behind the definition of `value`."""
     owner = value.owner
     if isinstance(owner, ir.Block):
@@ -161,7 +183,9 @@ def bind(inference: Inference, value: ir.Value, names: Sequence[str]) -> None:
     else:
         point, location = ir.InsertionPoint.after(owner), owner.location
     symbols = ir.ArrayAttr.get([ir.StringAttr.get(name, inference.context) for name in names], inference.context)
-    ir.Operation.create("kernel.bind_dims", operands=[value], attributes={"symbols": symbols}, loc=location, ip=point)
+    return ir.Operation.create(
+        "kernel.bind_dims", operands=[value], attributes={"symbols": symbols}, loc=location, ip=point
+    )
 
 
 class _Builder:
@@ -198,7 +222,7 @@ def _resolve_reshape(inference: Inference, view: OnnxOp) -> None:
     rest = b.op("Div", [b.op("Size", [x]), others])
     sizes = b.op("Where", [b.op("Less", [sizes, b.constant(0)]), rest, sizes])
     names = [inference.symbols.new("u") for _ in known]
-    bind(inference, sizes, names)
+    bind(inference, sizes, names)  # none is negative: -1 is replaced, and what else is negative counts as -1
     inference.values[sizes] = tuple(
         entry if isinstance(entry, int) else dims.symbol(name) for entry, name in zip(known, names, strict=True)
     )
@@ -316,7 +340,6 @@ def _replace_nms(inference: Inference, view: OnnxOp) -> None:
     cut = _Builder(inference, op).op(
         "Slice", [made.results[0]], operand_values=ir.DictAttr.get(recorded, context=inference.context)
     )
-    cut.set_type(Tensor("i64", (dims.symbol(name), 3)).type(inference.context))
     op.results[0].replace_all_uses_with(cut)
     op.erase()
 

@@ -22,24 +22,63 @@ from onnxc.passes.shape_binding import bound_symbols
 if TYPE_CHECKING:
     from onnxc.passes.infer_shapes import Inference
 
+_DEEPEST = 3  # branches tried inside tried branches
+
 Types = list["Tensor | None"]  # None: no tensor
 
 
 def visit_if(inference: Inference, op: ir.Operation) -> None:
     """Joins the branches; a decided If becomes the branch that runs."""
-    condition = inference.values_of(op.operands[0])
-    if condition is not None and condition[0] in (0, 1):
-        _inline(inference, op, op.regions[0 if condition[0] == 1 else 1].blocks[0])
+    condition = _decided(inference, op.operands[0])
+    if condition is not None:
+        _inline(inference, op, op.regions[0 if condition else 1].blocks[0])
         return
     yields = []
     for region in op.regions:
         inference.block(region.blocks[0])
         yields.append(_yielded(region.blocks[0]))
     inner = _inner_symbols(op)
+    pairs = [[inference.type_of(value) for value in pair] for pair in zip(*yields, strict=True)]
+    if any(a is not None and b is not None and None not in (a.rank, b.rank) and a.rank != b.rank for a, b in pairs):
+        legal = [choice for choice in (0, 1) if _is_legal(inference, op, choice)]
+        if len(legal) == 1:
+            _inline(inference, op, op.regions[legal[0]].blocks[0])
+            return
     types: Types = []
     for index, (a, b) in enumerate(zip(*yields, strict=True)):
         types.append(_join(inference, op, f"{index}", inference.type_of(a), inference.type_of(b), inner))
     _set_results(inference, op, types, yields[0])
+
+
+def _decided(inference: Inference, condition: ir.Value) -> bool | None:
+    values = inference.values_of(condition)
+    if values is not None and values[0] in (0, 1):
+        return values[0] == 1
+    return inference.assumed.get(condition)
+
+
+def _is_legal(inference: Inference, op: ir.Operation, choice: int) -> bool:
+    """Whether what follows has legal shapes if branch `choice` runs: tried on a copy of the whole block.
+
+    Ranks that depend on the branch (a squeeze "if the size is 1") are mostly decided by what uses them.
+    """
+    if inference.trials == _DEEPEST:
+        return True
+    inference.trials += 1
+    parent, block = op.parent.operation, op.block
+    region = next(i for i, r in enumerate(parent.regions) if r.blocks[0] == block)
+    place = next(i for i, inner in enumerate(block.operations) if inner.operation == op)
+    errors, unknown = len(inference.errors), len(inference.unknown)
+    copy = parent.clone(ir.InsertionPoint(parent))
+    twin_block = copy.regions[region].blocks[0]
+    twin = twin_block.operations[place].operation
+    inference.assumed[twin.operands[0]] = choice == 0
+    inference.block(twin_block)
+    legal = len(inference.errors) == errors
+    del inference.errors[errors:], inference.unknown[unknown:]
+    _forget(inference, copy)
+    inference.trials -= 1
+    return legal
 
 
 def _inline(inference: Inference, op: ir.Operation, block: ir.Block) -> None:

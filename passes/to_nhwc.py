@@ -47,7 +47,7 @@ def _convert(block: ir.Block, layouts: Layouts) -> None:
         op = view.operation
         layouts.note(op)
         layouts.at(op)
-        carrier = versions.CARRIERS.get(op.name[len("onnx.") :]) if is_onnx(op) else None
+        carrier = versions.CARRIERS.get(op.name[len("onnx.") :]) if is_onnx(op) and _ranked(op) else None
         if carrier is not None and carrier(OnnxOp(op), layouts):
             layouts.convert(op)
             continue
@@ -58,3 +58,8 @@ def _convert(block: ir.Block, layouts: Layouts) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 _convert(inner, layouts)
+
+
+def _ranked(op: ir.Operation) -> bool:
+    """Whether the ranks of all its tensors are known."""
+    return not any(isinstance(value.type, ir.UnrankedTensorType) for value in (*op.operands, *op.results))

@@ -198,13 +198,14 @@ class Builder(Surroundings):
         operands = [self._value(i) if i != "" else absent(loc) for i in inputs]
         attributes = {key: self._attribute(node, key, value, known) for key, value in node.attrs.items()
                       if not isinstance(value, GraphProto)}  # fmt: skip
-        graphs = [node.attrs[key] for key in region_names(known.name)]
+        graphs = [node.attrs.get(key) for key in region_names(known.name)]
         op = ir.Operation.create(
             "onnx." + known.name, results=[self._unknown] * max(len(node.outputs), known.results[0]),
             operands=operands, attributes=attributes or None, regions=len(graphs), loc=loc,
         )  # fmt: skip
         for region, graph in zip(op.regions, graphs, strict=True):
-            self._region(region, graph, node, loc)
+            if graph is not None:  # an optional graph that is absent leaves its region empty
+                self._region(region, graph, node, loc)
         if len(node.outputs) == 1:
             self._define(node.outputs[0], op.result, node.op_type)
         else:

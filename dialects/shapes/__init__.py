@@ -7,6 +7,7 @@ computes are known. Each family registers itself; `INFER` and `EVALUATE` are the
 from onnxc.dialects.shapes import (
     arithmetic,
     attention,
+    channels_last,
     classical,
     contraction,
     convolution,
@@ -39,8 +40,8 @@ from onnxc.dialects.shapes.registry import (
 )
 
 FAMILIES = (
-    arithmetic, attention, classical, contraction, convolution, creation, elementwise, indexing, losses, movement,
-    normalization, pooling, quantization, recurrent, reduction, reshaping, resize, signal, text, values,
+    arithmetic, attention, channels_last, classical, contraction, convolution, creation, elementwise, indexing, losses,
+    movement, normalization, pooling, quantization, recurrent, reduction, reshaping, resize, signal, text, values,
 )  # fmt: skip
 
 __all__ = [

@@ -167,10 +167,10 @@ def where(c: ShapeContext) -> Elements:
 
 @evaluates("ConstantOfShape")
 def constant_of_shape(c: ShapeContext) -> Elements:
-    """The value is a dense attribute of one element; without it, zeros."""
+    """The value is an array of one element; without it, zeros."""
     sizes, value = c.known(0), c.attr("value", None)
     if sizes is None or not all(isinstance(size, int) for size in sizes):
         return None
-    element: Any = value[0] if hasattr(value, "type") else value or 0
+    element: Any = 0 if value is None else np.asarray(value).reshape(-1)[0].item()
     number = reals.from_float(element) if isinstance(element, float) else int(element)
     return None if number is None else [[number] * int(dims.product(list(sizes)))]

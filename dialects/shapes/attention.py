@@ -18,7 +18,8 @@ def attention(c: ShapeContext) -> list[Tensor]:
     """Operands are [batch, heads, length, size] or [batch, length, heads*size]; past keys lie in front of the new."""
     q, k, v = (_heads(c, index) for index in range(3))
     c.same(q[3], k[3], "head sizes of Q and K")
-    batch, length = q[0], k[2]
+    c.same(k[2], v[2], "lengths of K and V")
+    batch, length = c.same(c.same(q[0], k[0], "batches of Q and K"), v[0], "batches of Q and V"), k[2]
     if c.has(4):
         length = c.ranked(4, 4)[2] + length
     flat = len(c.shape(0)) == 3
@@ -38,9 +39,7 @@ def _heads(c: ShapeContext, index: int) -> tuple[Dim, ...]:
     count = c.attr("q_num_heads" if index == 0 else "kv_num_heads", None)
     if not count:
         raise IllegalShape("rank-3 operands need q_num_heads and kv_num_heads")
-    if isinstance(shape[2], int) and shape[2] % count:
-        raise IllegalShape(f"{shape[2]} features do not divide into {count} heads")
-    return (shape[0], count, shape[1], shape[2] // count)
+    return (shape[0], count, shape[1], c.divides(shape[2], count, "the features of all heads"))
 
 
 @infers("microsoft.Attention")

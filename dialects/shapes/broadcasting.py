@@ -6,17 +6,18 @@ from collections.abc import Sequence
 
 from onnxc.dialects import dims
 from onnxc.dialects.dims import Dim
-from onnxc.dialects.shapes.registry import IllegalShape
+from onnxc.dialects.shapes.registry import ShapeContext
 
 
-def broadcast_dims(a: Dim, b: Dim) -> Dim:
+def broadcast_dims(c: ShapeContext, a: Dim, b: Dim) -> Dim:
     """One dim of a broadcast; refused if both are numbers that differ and neither is 1."""
-    if isinstance(a, int) and isinstance(b, int) and a != b and a != 1 and b != 1:
-        raise IllegalShape(f"sizes {a} and {b} do not broadcast")
+    if a is b or a == b:
+        return a
+    c.require("broadcasts", a, b, "sizes of the operands")
     return dims.broadcast(a, b)
 
 
-def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
+def broadcast_shapes(c: ShapeContext, *shapes: Sequence[Dim]) -> tuple[Dim, ...]:
     """The shape that all `shapes` broadcast to, aligned at their last axes."""
     result: list[Dim] = []
     for shape in shapes:
@@ -26,5 +27,5 @@ def broadcast_shapes(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
         for axis, dim in enumerate(shape, start):
             other = result[axis]
             if other is not dim and other != dim:
-                result[axis] = broadcast_dims(other, dim)
+                result[axis] = broadcast_dims(c, other, dim)
     return tuple(result)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from onnxc.dialects.dims import Dim
 from onnxc.dialects.shapes.registry import ShapeContext, infers
 from onnxc.dialects.types import Tensor
+from onnxc.dialects.weights import element_of
 
 
 @infers("ml.Binarizer", "ml.Imputer")
@@ -23,7 +26,7 @@ def label_encoder(c: ShapeContext) -> list[Tensor]:
         if c.attr(name, None):
             return [c.tensor(0).of_elem(elem)]
     value = c.attr("values_tensor", None)
-    return [c.tensor(0).of_elem(str(value.type.element_type))] if hasattr(value, "type") else _declared(c)
+    return _declared(c) if value is None else [c.tensor(0).of_elem(element_of(np.asarray(value).dtype))]
 
 
 @infers("ml.CategoryMapper")

@@ -15,7 +15,7 @@ def matmul_shape(c: ShapeContext, a: tuple[Dim, ...], b: tuple[Dim, ...]) -> tup
     c.same(a[-1], b[-2] if len(b) > 1 else b[0], "the axis that is summed over")
     rows = a[-2:-1]
     columns = b[-1:] if len(b) > 1 else ()
-    return (*broadcast_shapes(a[:-2], b[:-2]), *rows, *columns)
+    return (*broadcast_shapes(c, a[:-2], b[:-2]), *rows, *columns)
 
 
 @infers("MatMul")
@@ -61,7 +61,7 @@ def gemm(c: ShapeContext) -> list[Tensor]:
     if c.has(2) and len(c.shape(2)) > 2:
         raise IllegalShape(f"operand C has rank {len(c.shape(2))}")
     if c.has(2):
-        broadcast_shapes(result, c.shape(2))
+        broadcast_shapes(c, result, c.shape(2))
     return [Tensor(c.elem(0), result)]
 
 
@@ -71,7 +71,7 @@ def einsum(c: ShapeContext) -> list[Tensor]:
     sizes: dict[str, Dim] = {}
     for index, labels in enumerate(inputs):
         for label, size in zip(labels, c.shape(index), strict=True):
-            sizes[label] = broadcast_dims(sizes[label], size) if label in sizes else size
+            sizes[label] = broadcast_dims(c, sizes[label], size) if label in sizes else size
     unknown = [label for label in output if label not in sizes]
     if unknown:
         raise IllegalShape(f"output label {unknown[0]!r} is in no operand")

@@ -16,8 +16,7 @@ def convolved(c: ShapeContext, x: tuple[Dim, ...], w: tuple[Dim, ...]) -> tuple[
                            "axis and the same spatial axes")  # fmt: skip
     group = c.attr("group", 1)
     c.same(x[1], w[1] * group, "input channels")
-    if isinstance(w[0], int) and w[0] % group:
-        raise IllegalShape(f"{w[0]} output channels do not divide into {group} groups")
+    c.divides(w[0], group, "the output channels")
     kernel = [c.same(given, found, "kernel_shape") for given, found in zip(_kernel(c, w), w[2:], strict=True)]
     return (x[0], w[0], *window_shape(c, x[2:], kernel))
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from math import ceil
 
+import numpy as np
+
 from onnxc.dialects import dims
 from onnxc.dialects.dims import Dim
 from onnxc.dialects.shapes import reals
 from onnxc.dialects.shapes.registry import IllegalShape, ShapeContext, infers
 from onnxc.dialects.types import ONNX_ELEMENTS, Tensor
+from onnxc.dialects.weights import element_of
 
 
 @infers("Shape")
@@ -34,12 +37,9 @@ def constant_of_shape(c: ShapeContext) -> list[Tensor]:
 
 
 def constant_elem(c: ShapeContext) -> str:
-    """The element type of ConstantOfShape: its value's, which stands as a dense attribute or a plain number."""
+    """The element type of ConstantOfShape: its value's, or f32."""
     value = c.attr("value", None)
-    if hasattr(value, "type"):
-        return str(value.type.element_type)
-    declared = c.declared[0] if c.declared else None
-    return declared.elem if declared is not None else "f32"
+    return "f32" if value is None else element_of(np.asarray(value).dtype)
 
 
 @infers("Range")
@@ -59,6 +59,9 @@ def range_(c: ShapeContext) -> list[Tensor]:
 
 def _float_count(c: ShapeContext) -> Dim:
     numbers = [c.known(index) for index in range(3)]
+    whole = [number[0] for number in numbers if number is not None and not isinstance(number[0], reals.Real)]
+    if len(whole) == 3 and isinstance(whole[2], int) and whole[2] != 0:
+        return range_count(*whole)
     fractions = [None if number is None else reals.as_fraction(number[0]) for number in numbers]
     if any(fraction is None for fraction in fractions) or not fractions[2]:
         return c.fresh("0")

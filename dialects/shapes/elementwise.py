@@ -31,22 +31,22 @@ def predicate(c: ShapeContext) -> list[Tensor]:
 @infers(*ARITHMETIC)
 def arithmetic(c: ShapeContext) -> list[Tensor]:
     a, b = c.tensor(0), c.tensor(1)
-    return [a if a.shape == b.shape else a.of_shape(broadcast_shapes(a.dims, b.dims))]
+    return [a if a.shape == b.shape else a.of_shape(broadcast_shapes(c, a.dims, b.dims))]
 
 
 @infers(*LOGIC)
 def logic(c: ShapeContext) -> list[Tensor]:
-    return [Tensor("i1", broadcast_shapes(c.shape(0), c.shape(1)))]
+    return [Tensor("i1", broadcast_shapes(c, c.shape(0), c.shape(1)))]
 
 
 @infers(*VARIADIC)
 def variadic(c: ShapeContext) -> list[Tensor]:
-    return [Tensor(c.elem(0), broadcast_shapes(*(c.shape(i) for i in range(len(c.types)))))]
+    return [Tensor(c.elem(0), broadcast_shapes(c, *(c.shape(i) for i in range(len(c.types)))))]
 
 
 @infers("Where")
 def where(c: ShapeContext) -> list[Tensor]:
-    return [Tensor(c.elem(1), broadcast_shapes(c.shape(0), c.shape(1), c.shape(2)))]
+    return [Tensor(c.elem(1), broadcast_shapes(c, c.shape(0), c.shape(1), c.shape(2)))]
 
 
 @infers("Clip")
@@ -74,4 +74,4 @@ def dropout(c: ShapeContext) -> list[Tensor]:
 
 @infers("microsoft.BiasGelu")
 def bias_gelu(c: ShapeContext) -> list[Tensor]:
-    return [Tensor(c.elem(0), broadcast_shapes(c.shape(0), c.shape(1)))]
+    return [Tensor(c.elem(0), broadcast_shapes(c, c.shape(0), c.shape(1)))]

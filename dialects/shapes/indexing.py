@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onnxc.dialects.dims import Dim
 from onnxc.dialects.shapes.registry import IllegalShape, ShapeContext, UnknownRank, infers
 from onnxc.dialects.types import Tensor
 
@@ -18,8 +19,16 @@ def gather_elements(c: ShapeContext) -> list[Tensor]:
     data, indices = c.shape(0), c.shape(1)
     if len(data) != len(indices):
         raise IllegalShape(f"data of rank {len(data)} and indices of rank {len(indices)}")
-    c.axis(c.attr("axis", 0), len(data))
+    _fits_beside_axis(c, data, indices)
     return [Tensor(c.elem(0), indices)]
+
+
+def _fits_beside_axis(c: ShapeContext, data: tuple[Dim, ...], indices: tuple[Dim, ...]) -> None:
+    """Other axes than `axis` are indexed by place: indices must not reach further than the data."""
+    axis = c.axis(c.attr("axis", 0), len(data))
+    for at, (size, count) in enumerate(zip(data, indices, strict=True)):
+        if at != axis:
+            c.require(">=", size, count, f"axis {at} of data and indices")
 
 
 @infers("GatherND")
@@ -29,6 +38,8 @@ def gather_nd(c: ShapeContext) -> list[Tensor]:
     depth = _depth(c)
     if batch + depth > len(data) or batch >= len(indices):
         raise IllegalShape(f"{depth} coordinates after {batch} batch axes for data of rank {len(data)}")
+    for axis in range(batch):
+        c.same(data[axis], indices[axis], f"batch axis {axis}")
     return [Tensor(c.elem(0), (*indices[:-1], *data[batch + depth :]))]
 
 
@@ -46,6 +57,7 @@ def scatter_elements(c: ShapeContext) -> list[Tensor]:
     data, indices, updates = c.shape(0), c.shape(1), c.shape(2)
     if not len(data) == len(indices) == len(updates):
         raise IllegalShape(f"data of rank {len(data)}, indices of {len(indices)}, updates of {len(updates)}")
+    _fits_beside_axis(c, data, indices)
     for axis, (a, b) in enumerate(zip(indices, updates, strict=True)):
         c.same(a, b, f"axis {axis} of indices and updates")
     return [c.tensor(0)]

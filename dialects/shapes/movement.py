@@ -58,7 +58,7 @@ def flatten(c: ShapeContext) -> list[Tensor]:
 
 @infers("Expand")
 def expand(c: ShapeContext) -> list[Tensor]:
-    return [Tensor(c.elem(0), broadcast_shapes(c.shape(0), c.sizes(1)))]
+    return [Tensor(c.elem(0), broadcast_shapes(c, c.shape(0), c.sizes(1)))]
 
 
 @infers("Tile")
@@ -104,8 +104,9 @@ def split_sizes(c: ShapeContext, whole: Dim) -> list[Dim]:
     count = c.attr("num_outputs", None) or c.results
     part = dims.ceildiv(whole, count)
     last = whole - part * (count - 1)
-    if count != c.results or (isinstance(last, int) and last < 0):
-        raise IllegalShape(f"{whole} elements do not split into {count} parts")
+    if count != c.results:
+        raise IllegalShape(f"{count} parts for {c.results} results")
+    c.require(">=", last, 0, f"the last of {count} parts")
     return [part] * (count - 1) + [last]
 
 
@@ -118,8 +119,8 @@ def pad(c: ShapeContext) -> list[Tensor]:
         raise IllegalShape(f"{len(pads)} pads for {len(axes)} axes")
     for at, axis in enumerate(axes):
         x[axis] = x[axis] + pads[at] + pads[at + len(axes)]
-        if isinstance(x[axis], int) and x[axis] < 0:
-            raise IllegalShape(f"axis {axis} would have {x[axis]} elements")
+        if any(entry != 0 and not dims.nonnegative(entry) for entry in (pads[at], pads[at + len(axes)])):
+            c.require(">=", x[axis], 0, f"axis {axis} of the result")
     return [Tensor(c.elem(0), tuple(x))]
 
 
@@ -136,21 +137,25 @@ def center_crop_pad(c: ShapeContext) -> list[Tensor]:
 def depth_to_space(c: ShapeContext) -> list[Tensor]:
     batch, depth, height, width = c.ranked(0, 4)
     block = c.attr("blocksize", 1)
-    if isinstance(depth, int) and depth % (block * block):
-        raise IllegalShape(f"{depth} channels do not divide into blocks of {block}x{block}")
-    return [Tensor(c.elem(0), (batch, depth // (block * block), height * block, width * block))]
+    channels = c.divides(depth, block * block, "the channels")
+    return [Tensor(c.elem(0), (batch, channels, height * block, width * block))]
 
 
 @infers("SpaceToDepth")
 def space_to_depth(c: ShapeContext) -> list[Tensor]:
     batch, depth, height, width = c.ranked(0, 4)
     block = c.attr("blocksize", 1)
-    for size in (height, width):
-        if isinstance(size, int) and size % block:
-            raise IllegalShape(f"{size} elements do not divide into blocks of {block}")
-    return [Tensor(c.elem(0), (batch, depth * block * block, height // block, width // block))]
+    rows, columns = c.divides(height, block, "the height"), c.divides(width, block, "the width")
+    return [Tensor(c.elem(0), (batch, depth * block * block, rows, columns))]
 
 
-@infers("Trilu", "ReverseSequence")
+@infers("Trilu")
 def keep(c: ShapeContext) -> list[Tensor]:
+    return [c.tensor(0)]
+
+
+@infers("ReverseSequence")
+def reverse_sequence(c: ShapeContext) -> list[Tensor]:
+    batch = c.axis(c.attr("batch_axis", 1), len(c.shape(0)), "batch_axis")
+    c.same(c.ranked(1, 1)[0], c.shape(0)[batch], "sequence_lens and the batch")
     return [c.tensor(0)]

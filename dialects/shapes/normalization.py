@@ -26,7 +26,7 @@ def batch_normalization(c: ShapeContext) -> list[Tensor]:
 def layer_normalization(c: ShapeContext) -> list[Tensor]:
     x = c.shape(0)
     axis = c.axis(c.attr("axis", -1), len(x))
-    broadcast_shapes(x[axis:], c.shape(1))
+    broadcast_shapes(c, x[axis:], c.shape(1))
     statistic = Tensor(ONNX_ELEMENTS[c.attr("stash_type", 1)], (*x[:axis], *_ones(len(x) - axis)))
     return [c.tensor(0), statistic, statistic]
 
@@ -34,7 +34,7 @@ def layer_normalization(c: ShapeContext) -> list[Tensor]:
 @infers("microsoft.SkipLayerNormalization")
 def skip_layer_normalization(c: ShapeContext) -> list[Tensor]:
     x = c.shape(0)
-    broadcast_shapes(x, c.shape(1))
+    broadcast_shapes(c, x, c.shape(1))
     statistic = Tensor("f32", (*x[:-1], 1))
     return [c.tensor(0), statistic, statistic, c.tensor(0)]
 

@@ -22,5 +22,11 @@ def recurrent(c: ShapeContext) -> list[Tensor]:
         every, last = (batch, steps, directions, hidden), (batch, directions, hidden)
     else:
         every, last = (steps, directions, batch, hidden), (directions, batch, hidden)
+    for index, whole in ((5, last), (6, last)):
+        if c.has(index):
+            for axis, (a, b) in enumerate(zip(c.ranked(index, 3), whole, strict=True)):
+                c.same(a, b, f"axis {axis} of initial state {index - 5}")
+    if c.has(4):
+        c.same(c.ranked(4, 1)[0], batch, "sequence_lens and the batch")
     elem = c.elem(0)
     return [Tensor(elem, every), Tensor(elem, last), Tensor(elem, last)]

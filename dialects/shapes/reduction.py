@@ -48,7 +48,6 @@ def top_k(c: ShapeContext) -> list[Tensor]:
     x = list(c.shape(0))
     axis = c.axis(c.attr("axis", -1), len(x))
     (count,) = c.sizes(1)
-    if isinstance(count, int) and isinstance(x[axis], int) and not 0 <= count <= x[axis]:
-        raise IllegalShape(f"cannot take {count} of {x[axis]} elements")
+    c.require(">=", x[axis], count, f"the size of axis {axis} and k")
     x[axis] = count
     return [Tensor(c.elem(0), tuple(x)), Tensor("i64", tuple(x))]

@@ -11,6 +11,7 @@ from typing import Any
 from onnxc.dialects import dims
 from onnxc.dialects.dims import Dim, Expr
 from onnxc.dialects.shapes.reals import Number, Real
+from onnxc.dialects.shapes.requirements import Requirement
 from onnxc.dialects.types import Tensor
 
 Infer = Callable[["ShapeContext"], list[Tensor]]
@@ -82,6 +83,7 @@ class ShapeContext:
         fresh: Callable[[str], Expr],
         declared: Sequence[Tensor | None] = (),
         recorded: Container[int] = (),
+        sizes: Container[Dim] = (),
     ) -> None:
         self.name = name
         self.types = types
@@ -91,7 +93,9 @@ class ShapeContext:
         self.declared = declared  # what the model says of the results: a hint
         self.needed: dict[int, tuple[Dim, ...]] = {}  # operands whose elements the shape function has read
         self._known = known
+        self.requirements: list[Requirement] = []  # what must hold at run time
         self._recorded = recorded
+        self._sizes = sizes
 
     def recorded(self, index: int) -> bool:
         """Whether only the elements of operand `index` are left, recorded by an earlier inference."""
@@ -176,16 +180,27 @@ class ShapeContext:
             raise IllegalShape(f"operand {index} must have rank {wanted}, not {len(shape)}")
         return shape
 
+    def require(self, kind: str, a: Dim, b: Dim, what: str) -> None:
+        """`a kind b` must hold (see `Requirement`): refused if it cannot, noted if it is not known."""
+        requirement = Requirement(kind, a, b, what)
+        holds = requirement.holds()
+        if holds is False:
+            raise IllegalShape(str(requirement))
+        if holds is None:
+            self.requirements.append(requirement)
+
     def same(self, a: Dim, b: Dim, what: str) -> Dim:
-        """The dim that `a` and `b` both are; refused if they cannot be equal. A number is preferred."""
-        return same(a, b, what)
+        """The dim that `a` and `b` both are; a number is preferred."""
+        if a is b or a == b:
+            return a
+        self.require("==", a, b, what)
+        return b if isinstance(b, int) else a
 
+    def divides(self, whole: Dim, part: int, what: str) -> Dim:
+        """`whole / part`, which must have no remainder."""
+        self.require("==", dims.mod(whole, part), 0, f"the remainder of {what} by {part}")
+        return dims.floordiv(whole, part)
 
-def same(a: Dim, b: Dim, what: str) -> Dim:
-    """The dim that `a` and `b` both are; refused if they differ for certain."""
-    if a is b or a == b:
-        return a
-    gap = a - b
-    if isinstance(gap, int) or dims.bounds(gap)[0] > 0 or dims.bounds(gap)[1] < 0:
-        raise IllegalShape(f"{what}: {a} and {b} differ")
-    return b if isinstance(b, int) else a
+    def is_size(self, value: Dim) -> bool:
+        """Whether `value` is at least 0: provably, or because it is a dim of some tensor."""
+        return value in self._sizes or dims.nonnegative(value)

@@ -11,7 +11,7 @@ STRING = "!onnx.string"
 
 @infers("StringConcat")
 def string_concat(c: ShapeContext) -> list[Tensor]:
-    return [Tensor(STRING, broadcast_shapes(c.shape(0), c.shape(1)))]
+    return [Tensor(STRING, broadcast_shapes(c, c.shape(0), c.shape(1)))]
 
 
 @infers("RegexFullMatch")

@@ -33,18 +33,18 @@ def window_shape(c: ShapeContext, sizes: Sequence[Dim], kernel: Sequence[Dim], *
             result.append(dims.ceildiv(size, stride))
         else:
             before, after = (0, 0) if mode == "VALID" else (pads[axis], pads[axis + count])
-            result.append(_slide(size, reach, stride, before, after, ceil))
+            result.append(_slide(c, size, reach, stride, before, after, ceil))
     return result
 
 
-def _slide(size: Dim, reach: Dim, stride: int, before: int, after: int, ceil: bool) -> Dim:
+def _slide(c: ShapeContext, size: Dim, reach: Dim, stride: int, before: int, after: int, ceil: bool) -> Dim:
     room = size + before + after - reach
-    if dims.bounds(room)[1] < 0:
+    if size != 0 and dims.bounds(room)[1] < 0:
         raise IllegalShape(f"a window of {reach} elements does not fit into {size} with pads {before}, {after}")
-    if not ceil:
-        return dims.floordiv(room, stride) + 1
+    places = (dims.ceildiv if ceil else dims.floordiv)(room, stride) + 1
+    c.require(">=", places, 0, f"the places of a window of {reach} elements in {size} with pads {before}, {after}")
     # a window that would start in the padding behind is left out
-    return dims.min(dims.ceildiv(room, stride) + 1, dims.ceildiv(size + before, stride))
+    return dims.min(places, dims.ceildiv(size + before, stride)) if ceil else places
 
 
 def transposed_shape(c: ShapeContext, sizes: Sequence[Dim], kernel: Sequence[Dim]) -> list[Dim]:

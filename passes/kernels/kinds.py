@@ -8,7 +8,22 @@ from __future__ import annotations
 
 from types import ModuleType
 
-from onnxc.passes.kernels import concat, conv, matmul, normalization, pad, pool, reduce, softmax
+from onnxc.passes.kernels import (
+    arg_reduce,
+    concat,
+    conv,
+    local_response,
+    matmul,
+    nonzero,
+    normalization,
+    pad,
+    pool,
+    recurrent,
+    reduce,
+    resize,
+    scatter,
+    softmax,
+)
 from onnxc.passes.kernels import map as map_kernel
 
 KINDS: dict[str, ModuleType] = {
@@ -19,6 +34,12 @@ KINDS: dict[str, ModuleType] = {
     "pad": pad,
     "reduce": reduce,
     "pool": pool,
+    "recurrent": recurrent,
+    "arg_reduce": arg_reduce,
+    "local_response": local_response,
+    "nonzero": nonzero,
+    "resize": resize,
+    "scatter": scatter,
     "softmax": softmax,
     "normalization": normalization,
 }
@@ -32,6 +53,15 @@ ROOTS: dict[str, str] = {
     "onnx.microsoft.FusedMatMul": "matmul",
     "onnx.Pad": "pad",
     "kernel.max_pool": "pool",
+    "kernel.recurrent": "recurrent",
+    "kernel.resize": "resize",
+    "kernel.nonzero_count": "nonzero",
+    "onnx.NonZero": "nonzero",
+    "onnx.ScatterElements": "scatter",
+    "onnx.ScatterND": "scatter",
+    "onnx.ArgMax": "arg_reduce",
+    "onnx.ArgMin": "arg_reduce",
+    "onnx.LRN": "local_response",
     "kernel.average_pool": "pool",
     "onnx.Softmax": "softmax",
     "onnx.LogSoftmax": "softmax",
@@ -48,11 +78,13 @@ READS_ONCE: set[str] = {
     "onnx.LogSoftmax",
     "onnx.LayerNormalization",
     "onnx.RMSNormalization",
+    "onnx.ArgMax",
+    "onnx.ArgMin",
     *(f"onnx.{name}" for name in reduce.REDUCTIONS),
 }
 
 # Kinds that evaluate element-wise consumers on their result before they store it.
-EPILOGUES: set[str] = {"conv", "matmul", "reduce", "pool", "softmax", "normalization"}
+EPILOGUES: set[str] = {"conv", "matmul", "reduce", "pool", "resize", "softmax", "normalization"}
 
 # Kinds that keep intermediate values in the result's buffer: all they fuse has the root's element type.
 IN_RESULT: set[str] = {"softmax", "normalization"}

@@ -197,3 +197,21 @@ def given(op: OnnxOp, index: int) -> bool:
 
 def numbers(values: list[Dim] | None) -> list[int] | None:
     return None if values is None or not all(isinstance(value, int) for value in values) else list(values)
+
+
+@carries("Shape", "Size")
+def sizes(op: OnnxOp, layouts: Layouts) -> bool:
+    """Read off the version that exists, and put in the native order: the tensor itself need not move."""
+    x = op.operands[0]
+    order = layouts.order(x)
+    if order is None:
+        return False
+    version, result = layouts.want(x, order), Tensor.of(op.results[0].type)
+    if op.name == "Shape":
+        chosen = [order.index(axis) for axis in range(len(order))[op.attr("start", 0) : op.attr("end")]]
+        found = layouts.one("Shape", [version], Tensor("i64", (len(order),)))
+        found = layouts.one("Gather", [found, layouts.constant(constant_of(chosen))], result, {"axis": 0})
+    else:
+        found = layouts.one("Size", [version], result)
+    layouts.define(op.results[0], native(result.rank), found)
+    return True

@@ -36,9 +36,13 @@ def reshape(op: OnnxOp, layouts: Layouts) -> bool:
 
 
 def _chosen(moved: Order, groups: list[Group], result: ir.Value) -> Order:
-    """Of two orders in which the Reshape is one, the one that the Transpose behind it (if any) makes native."""
+    """Of two orders in which the Reshape is one, the one that is native after it, or after the Transpose behind it."""
     early, late = gathered(moved, groups), gathered(moved, groups, late=True)
     if early != late:
+        shape = Tensor.of(result.type).dims
+        big = [axis for axis in carried(late, groups) if shape[axis] != 1]
+        if big == sorted(big):
+            return late
         for use in result.uses:
             user = use.owner.operation
             if user.name == "onnx.Transpose" and tuple(OnnxOp(user).attr("perm") or ()) == carried(late, groups):

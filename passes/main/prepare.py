@@ -10,6 +10,7 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.main.machine import OUT_OF_MEMORY, TOO_MANY_BYTES, Machine
+from onnxc.passes.main.requirements import emit_known_requirements
 
 
 def bind_inputs(m: Machine, main: ir.Operation, in_dims: ir.Value) -> None:
@@ -31,6 +32,7 @@ def emit_prepare(program: Program, main: ir.Operation) -> None:
     m = Machine(function, program.notes["errors"])
     in_dims, out_dims, workspace = m.entry.arguments
     bind_inputs(m, main, in_dims)
+    emit_known_requirements(m, main)
     block = main.regions[0].blocks[0]
     returned = list(block.operations[len(block.operations) - 1].operands)
     names = [ir.StringAttr(a).value for a in ir.ArrayAttr(main.attributes["output_names"])]

@@ -17,6 +17,7 @@ from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.main import control_flow, shims
 from onnxc.passes.main.machine import OUT_OF_MEMORY, Machine
 from onnxc.passes.main.prepare import bind_inputs
+from onnxc.passes.main.requirements import emit_requirement
 
 
 @dataclass
@@ -73,7 +74,7 @@ class RunEmitter:
         """Code for every op of a block but its terminator."""
         emitters = {
             "onnx.Constant": self._constant, "kernel.call": self._call, "kernel.view": self._view,
-            "kernel.bind_dims": self._bind_dims, "onnx.None": lambda op: None,
+            "kernel.bind_dims": self._bind_dims, "kernel.require": lambda op: emit_requirement(self.m, op), "onnx.None": lambda op: None,
             "onnx.If": lambda op: control_flow.emit_if(self, op), "onnx.Loop": lambda op: control_flow.emit_loop(self, op),
         }
         ops = [view.operation for view in block.operations]

@@ -14,7 +14,11 @@ from mlir import ir
 from onnxc.passes.maths import activations as _activations
 from onnxc.passes.maths import erf as _erf
 from onnxc.passes.maths import exp as _exp
+from onnxc.passes.maths import hyperbolic as _hyperbolic
+from onnxc.passes.maths import inverse_trigonometric as _inverse
 from onnxc.passes.maths import log as _log
+from onnxc.passes.maths import power as _power
+from onnxc.passes.maths import trigonometric as _trigonometric
 from onnxc.passes.maths.lanes import Lanes
 
 
@@ -32,7 +36,26 @@ exp = _on_values(_exp.exp)
 exp_flushed = _on_values(_exp.exp_flushed)
 expm1 = _on_values(_exp.expm1)
 log = _on_values(_log.log)
+log1p = _on_values(_log.log1p)
+pow = _on_values(_power.pow)
+rsqrt = _on_values(_power.rsqrt)
+
 sigmoid = _on_values(_activations.sigmoid)
 tanh = _on_values(_activations.tanh)
+mish = _on_values(_activations.mish)
+softplus = _on_values(_log.softplus)
 erf = _on_values(_erf.erf)
 gelu = _on_values(_erf.gelu)
+gelu_tanh = _on_values(_activations.gelu_tanh)
+
+sin = _on_values(_trigonometric.sin)
+cos = _on_values(_trigonometric.cos)
+tan = _on_values(_trigonometric.tan)
+asin = _on_values(_inverse.asin)
+acos = _on_values(_inverse.acos)
+atan = _on_values(_inverse.atan)
+sinh = _on_values(_hyperbolic.sinh)
+cosh = _on_values(_hyperbolic.cosh)
+asinh = _on_values(_hyperbolic.asinh)
+acosh = _on_values(_hyperbolic.acosh)
+atanh = _on_values(_hyperbolic.atanh)

@@ -1,4 +1,4 @@
-"""This file emits the activations made from one exp and at most one division: sigmoid, tanh.
+"""This file emits the activations made from one exp and at most one division: sigmoid, tanh, mish, gelu_tanh.
 
 They need 2^n and e^r - 1 of `exp.py` apart, so that the sum with 1 is rounded once.
 """
@@ -25,20 +25,42 @@ def sigmoid(x: Lanes) -> Lanes:
 
 
 def tanh(x: Lanes) -> Lanes:
-    """h/(h + 1) with h = (e^2a - 1)/2, given the sign of x; h = 2^n p + (2^n - 1)/2, p = (e^2r - 1)/2.
+    """h/(h + 1) with h = (e^2a - 1)/2, a = |x|, given the sign of x; h = 2^n p + (2^n - 1)/2, p = (e^2r - 1)/2.
 
-    The quotient is odd in a. Where |x| < 0.3, a = -|x| and n = 0: h is p itself and less than the result, so that its
-    rounding counts little. Elsewhere a = |x|; a = n ln2/2 + r in one step: its error grows with n, its weight
-    shrinks as 4^-n.
+    a = n ln2/2 + r in one step: its error grows with n, its weight shrinks as 4^-n. Where a < 0.3, n is 0, so that
+    nothing cancels, and the quotient q only serves in h - h q, where its error counts little.
     """
     width = x.format.width
     magic = x.constant(x.format.magic + x.format.bias)
     a = abs(x).at_most(TANH_ONE[width])
     near = a < 0.3
-    a = select(near, -a, a)
     t = select(near, magic, a.fma(2 * LOG2E, magic))
     r = (t - magic).fma(-LN2_ROUNDED[width] / 2, a)
     p = r.polynomial(TANH[width]).fma(r * r, r)
     scale = power_of_two(t)
     h = scale.fma(p, scale.fma(0.5, -0.5))
-    return (h / (h + 1.0)).copysign(x)
+    q = h / (h + 1.0)
+    return select(near, (-h).fma(q, h), q).copysign(x)
+
+
+def mish(x: Lanes) -> Lanes:
+    """x tanh(log(1 + e^x)) = x n/(n + 2), n = e^2 + 2e, e = e^x; at most 4 ulp.
+
+    x e where e is tiny, kept 2^lift times larger.
+    """
+    limits = EXP_RANGE[x.format.width]
+    x = x.at_least(limits.zero - 10.0)
+    t, r = reduce(x.at_most(24.0), x.format.bias)
+    tiny = x < limits.normal
+    scale = power_of_two(select(tiny, t + float(limits.lift), t))
+    e = scale.fma(expm1_reduced(r), scale)
+    twice = e + e
+    ratio = select(tiny, e, e.fma(e, twice) / e.fma(e, twice + 2.0))
+    y = x * ratio
+    return select(tiny, y * 2.0**-limits.lift, y)
+
+
+def gelu_tanh(x: Lanes) -> Lanes:
+    """x/2 (1 + tanh u) = x sigmoid(2u), u = sqrt(2/pi) (x + 0.044715 x^3)."""
+    cubic = (x * x).fma(0.044715, 1.0)
+    return x * sigmoid(x * 1.5957691216057308 * cubic)

@@ -23,4 +23,5 @@ def erf(x: Lanes) -> Lanes:
 
 def gelu(x: Lanes) -> Lanes:
     """x/2 (1 + erf(x/sqrt2)), composed as ONNX writes it."""
-    return (x * 0.5) * (erf(x * SQRT_HALF) + 1.0)
+    half = x * 0.5
+    return half.fma(erf(x * SQRT_HALF), half)

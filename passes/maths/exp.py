@@ -30,7 +30,7 @@ def expm1_reduced(r: Lanes) -> Lanes:
     return r.polynomial(EXPM1[r.format.width]).fma(r * r, r)
 
 
-def _scaled_exp(t: Lanes, r: Lanes) -> Lanes:
+def scaled_exp(t: Lanes, r: Lanes) -> Lanes:
     """e^r 2^n, n added to the exponent bits, so that n = 128 (1024) with e^r < 1 is right too."""
     p = r.polynomial((1.0, 1.0, *EXPM1[r.format.width]))
     return (p.bits() + (t.bits() << t.format.mantissa)).as_float()
@@ -43,7 +43,7 @@ def exp(x: Lanes) -> Lanes:
     t, r = reduce(x)
     small = x < limits.normal
     # Small results are made 2^64 (2^128) times larger in the exponent, then scaled down: one rounding.
-    y = _scaled_exp(select(small, t + limits.lift, t), r)
+    y = scaled_exp(select(small, t + float(limits.lift), t), r)
     y = select(small, y * 2.0**-limits.lift, y)
     return select(x <= limits.infinite, y, x + INF)
 
@@ -52,7 +52,7 @@ def exp_flushed(x: Lanes) -> Lanes:
     """e^x, but 0 where e^x would be denormal: no microcode traps. For softmax and its kind."""
     limits = EXP_RANGE[x.format.width]
     t, r = reduce(x)
-    y = select(x < limits.normal, 0.0, _scaled_exp(t, r))
+    y = select(x < limits.normal, 0.0, scaled_exp(t, r))
     return select(x <= limits.infinite, y, x + INF)
 
 

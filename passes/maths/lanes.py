@@ -135,7 +135,7 @@ class Lanes:
     differs = partialmethod(_compare, floats=arith.CmpFPredicate.UNE, integers=arith.CmpIPredicate.ne)
 
     def at_least(self, low: float) -> Lanes:
-        """max(self, low); NaN stays. Compare and select, which x86 has in one instruction."""
+        """max(self, low), signed for integers; NaN stays. Compare and select, which x86 has in one instruction."""
         bound = self.constant(low)
         return select(self < bound, bound, self)
 

@@ -117,10 +117,10 @@ def _expm1(terms: int, bits: int) -> list[float]:
 
 
 def _tanh(terms: int, bits: int, end: float) -> list[float]:
-    """(e^2r - 1)/2 = r + r^2 P(r) for -end <= r <= ln2/4; relative."""
+    """(e^2r - 1)/2 = r + r^2 P(r) for -ln2/4 <= r <= end; relative."""
     return fit(
         lambda r: mp.expm1(2 * r) / 2 - r,
-        (-end, mp.log(2) / 4 * mp.mpf("1.0005")),
+        (-mp.log(2) / 4 * mp.mpf("1.0005"), end),
         range(2, terms + 2),
         lambda r: 1 / abs(mp.expm1(2 * r)),
         bits,
@@ -149,6 +149,82 @@ def _log1p(terms: int, bits: int) -> list[float]:
     )
 
 
+# pi/4 and what the reduction of `quadrants.py` may leave more.
+REDUCED = {24: mp.mpf("0.8"), 53: mp.pi / 4 * mp.mpf("1.0001")}
+
+
+def _sin(terms: int, bits: int) -> list[float]:
+    """sin(r) = r + r^3 P(r^2), |r| <= REDUCED; relative. z = r^2."""
+    return fit(
+        lambda z: mp.sin(mp.sqrt(z)) / mp.sqrt(z) - 1,
+        (mp.mpf(2) ** -40, REDUCED[bits] ** 2),
+        range(1, terms + 1),
+        lambda z: mp.sqrt(z) / mp.sin(mp.sqrt(z)),
+        bits,
+    )
+
+
+def _cos(terms: int, bits: int) -> list[float]:
+    """cos(r) = 1 - r^2/2 + r^4 P(r^2), |r| <= REDUCED. z = r^2."""
+    return fit(
+        lambda z: mp.cos(mp.sqrt(z)) - 1 + z / 2,
+        (mp.mpf(2) ** -40, REDUCED[bits] ** 2),
+        range(2, terms + 2),
+        lambda z: 1 / mp.cos(mp.sqrt(z)),
+        bits,
+    )
+
+
+def _atan(terms: int, bits: int) -> list[float]:
+    """atan(t) = t + t^3 P(t^2), |t| <= tan(pi/8); relative. z = t^2."""
+    return fit(
+        lambda z: mp.atan(mp.sqrt(z)) / mp.sqrt(z) - 1,
+        (mp.mpf(2) ** -40, mp.tan(mp.pi / 8) ** 2 * mp.mpf("1.0001")),
+        range(1, terms + 1),
+        lambda z: mp.sqrt(z) / mp.atan(mp.sqrt(z)),
+        bits,
+    )
+
+
+def _asin(terms: int, bits: int) -> list[float]:
+    """asin(t) = t + t^3 P(t^2), |t| <= 1/2; relative. z = t^2."""
+    return fit(
+        lambda z: mp.asin(mp.sqrt(z)) / mp.sqrt(z) - 1,
+        (mp.mpf(2) ** -40, mp.mpf(1) / 4),
+        range(1, terms + 1),
+        lambda z: mp.sqrt(z) / mp.asin(mp.sqrt(z)),
+        bits,
+    )
+
+
+def _log2(terms: int) -> list[float]:
+    """log2(1+f) = f P(f), for 1+f in [sqrt(1/2), sqrt(2)]; relative."""
+    return fit(
+        lambda f: mp.log1p(f) / mp.log(2),
+        (mp.sqrt(mp.mpf(1) / 2) - 1, mp.sqrt(2) - 1),
+        range(1, terms + 1),
+        lambda f: mp.log(2) / abs(mp.log1p(f)),
+        53,
+    )
+
+
+def _exp2(terms: int) -> list[float]:
+    """2^r = 1 + r P(r), |r| <= 1/2."""
+    half = mp.mpf("0.50001")
+    return fit(lambda r: mp.power(2, r) - 1, (-half, half), range(1, terms + 1), lambda r: mp.power(2, -r), 53)
+
+
+def _atanh(terms: int) -> list[float]:
+    """atanh(s) = s + s^3/3 + s^5 P(s^2), |s| <= 3 - 2 sqrt(2); relative. z = s^2."""
+    return fit(
+        lambda z: mp.atanh(mp.sqrt(z)) / mp.sqrt(z) - 1 - z / 3,
+        (mp.mpf(2) ** -40, (3 - 2 * mp.sqrt(2)) ** 2 * mp.mpf("1.0001")),
+        range(2, terms + 2),
+        lambda z: mp.mpf(1),
+        53,
+    )
+
+
 TABLES: dict[str, Callable[[], list[float]]] = {
     "EXPM1_32": lambda: _expm1(5, 24),
     "EXPM1_64": lambda: _expm1(10, 53),
@@ -156,6 +232,15 @@ TABLES: dict[str, Callable[[], list[float]]] = {
     "TANH_64": lambda: _tanh(12, 53, 0.3),
     "LOG_32": lambda: _log1p(8, 24),
     "LOG_64": lambda: _log1p(20, 53),
+    "SIN_32": lambda: _sin(3, 24),
+    "SIN_64": lambda: _sin(6, 53),
+    "COS_32": lambda: _cos(3, 24),
+    "COS_64": lambda: _cos(6, 53),
+    "ATAN_64": lambda: _atan(11, 53),
+    "ASIN_64": lambda: _asin(13, 53),
+    "LOG2_FOR_POW_32": lambda: _log2(14),
+    "EXP2_FOR_POW_32": lambda: _exp2(7),
+    "ATANH_64": lambda: _atanh(9),
     "ERF_64": lambda: _erf_exponent(25, 53, 5.93),
     "ERF_32": lambda: _erf_exponent(10, 24, 3.93),
 }

@@ -1,4 +1,4 @@
-// RUN: onnxc-opt %s to_nhwc fold_constants simplify merge_equal remove_dead | filecheck %s
+// RUN: onnxc-opt %s to_nhwc infer_shapes fold_constants simplify merge_equal remove_dead | filecheck %s
 
 // A chain of convolutions and element-wise ops: one Transpose at either end, none inside; a per-channel constant moves.
 // CHECK-LABEL: func.func @chain
