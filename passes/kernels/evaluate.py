@@ -55,7 +55,7 @@ class Evaluator:
             self._known.pop()
 
     def seed(self, v: ir.Value, point: Sequence[im.Index], lanes: Lanes, element: ir.Value) -> None:
-        self._known[-1][(v, tuple(point), lanes)] = element
+        self._known[-1][_key(v, point, lanes)] = element
 
     def tensor(self, v: ir.Value) -> Tensor:
         if v not in self._tensors:
@@ -64,7 +64,7 @@ class Evaluator:
 
     def at(self, v: ir.Value, point: Sequence[im.Index], lanes: Lanes = SCALAR) -> ir.Value:
         """The element of `v` at `point`; a vector of lanes.width elements where lanes has a width."""
-        key = (v, tuple(point), lanes)
+        key = _key(v, point, lanes)
         for known in reversed(self._known):
             if key in known:
                 return known[key]
@@ -146,6 +146,10 @@ class Evaluator:
 
     def fail(self, op: OnnxOp) -> None:
         self.builder.fail(self.positions[op.op])
+
+
+def _key(v: ir.Value, point: Sequence[im.Index], lanes: Lanes) -> tuple:
+    return v, tuple(point), SCALAR if lanes.width == 1 else lanes
 
 
 def splat_element(op: OnnxOp) -> int | float | bool:

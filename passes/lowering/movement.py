@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 from mlir import ir
 from mlir.dialects import arith
 
@@ -129,7 +130,8 @@ def gather_nd(ev, op: OnnxOp, point) -> ir.Value:
 @moves("ConstantOfShape")
 def constant_of_shape(ev, op: OnnxOp, point) -> ir.Value:
     type_ = scalars.element_type(ev.tensor(op.results[0]).elem)
-    return scalars.constant(op.attr("value", 0) or 0, type_)
+    value = op.attr("value", None)
+    return scalars.constant(0 if value is None else np.asarray(value).reshape(-1)[0].item(), type_)
 
 
 @moves("Range")
