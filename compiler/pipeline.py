@@ -27,7 +27,24 @@ REWRITTEN = frozenset({"BatchNormalization", "Dropout", "GRU", "LSTM", "NonMaxSu
 
 #: level → the passes that work on it, the last one giving the next level
 PIPELINE: dict[str, tuple[PassFunction, ...]] = {
-    "graph": (infer_shapes, fold_constants, simplify, merge_equal, expand_recurrent, fold_constants, to_nhwc, expand_resize, infer_shapes, check_shapes, split_to_slices, innermost_softmax, remove_dead, group_operators),
+    "graph": (
+        infer_shapes,
+        fold_constants,
+        simplify,
+        merge_equal,
+        expand_recurrent,
+        to_nhwc,
+        fold_constants,
+        simplify,
+        infer_shapes,
+        check_shapes,
+        expand_resize,
+        split_to_slices,
+        innermost_softmax,
+        merge_equal,
+        remove_dead,
+        group_operators,
+    ),
     "tensor": (outline_kernels,),
     "kernels": (choose_schedules, pack_weights, plan_memory, emit_main),
 }

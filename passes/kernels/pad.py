@@ -60,9 +60,10 @@ def _constant_row(b: KernelBuilder, ev: Evaluator, outer, shape, source, begins)
         is not None else scalars.constant(0, type_)
     inside: bool | ir.Value = True
     read: list[im.Index] = []
-    for i, pad, n in zip(outer, begins, source, strict=False):
+    have, want = Tensor.of(root.operands[0].type).dims, Tensor.of(root.results[0].type).dims
+    for axis, (i, pad, n) in enumerate(zip(outer, begins, source, strict=False)):
         at = im.sub(i, pad)
-        if not (isinstance(pad, int) and pad == 0):  # extents of unpadded axes agree
+        if not (isinstance(pad, int) and pad == 0 and have[axis] == want[axis]):
             inside = im.both(inside, im.both(im.compare(at, ">=", 0), im.compare(at, "<", n)))
         read.append(at)
     width, pad, n = shape[-1], begins[-1], source[-1]
