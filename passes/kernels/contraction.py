@@ -13,12 +13,14 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, math, memref, vector
 
+from onnxc.dialects import dims
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import SCALAR
 
 BLOCK = 512
+UNITS = 16  # enough for an even split over a few threads
 Loader = Callable[[im.Index], tuple[Sequence[ir.Value], Sequence[ir.Value]]]
 
 
@@ -126,6 +128,15 @@ def tile_count(rows, height: int):
     """How many tiles `row_tiles` numbers, as a Dim."""
     count = -(-rows // height) if isinstance(rows, int) else (rows + (height - 1)) // height
     return max(1, count) if isinstance(count, int) else count
+
+
+def tiles_a_unit(tiles: dims.Dim, panels: dims.Dim, tile_bytes: int, target) -> int:
+    """How many row tiles go through a panel before the next: their rows stay in L2, and all threads find work."""
+    most = max(1, target.l2_bytes // 4 // max(1, tile_bytes))
+    if not isinstance(tiles, int):
+        return min(most, 16)
+    pieces = -(-UNITS // panels) if isinstance(panels, int) and panels else 1
+    return max(1, min(most, -(-tiles // pieces)))
 
 
 def prefetch_distance(tiles: int, rows: int) -> int:

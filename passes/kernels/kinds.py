@@ -12,6 +12,7 @@ from onnxc.passes.kernels import (
     arg_reduce,
     concat,
     conv,
+    conv_transpose,
     local_response,
     matmul,
     nonzero,
@@ -30,6 +31,7 @@ KINDS: dict[str, ModuleType] = {
     "map": map_kernel,
     "concat": concat,
     "conv": conv,
+    "conv_transpose": conv_transpose,
     "matmul": matmul,
     "pad": pad,
     "reduce": reduce,
@@ -48,6 +50,7 @@ KINDS: dict[str, ModuleType] = {
 ROOTS: dict[str, str] = {
     "onnx.Concat": "concat",
     "kernel.conv": "conv",
+    "kernel.conv_transpose": "conv_transpose",
     "onnx.MatMul": "matmul",
     "onnx.Gemm": "matmul",
     "onnx.microsoft.FusedMatMul": "matmul",
@@ -84,7 +87,7 @@ READS_ONCE: set[str] = {
 }
 
 # Kinds that evaluate element-wise consumers on their result before they store it.
-EPILOGUES: set[str] = {"conv", "matmul", "reduce", "pool", "resize", "softmax", "normalization"}
+EPILOGUES: set[str] = {"conv", "conv_transpose", "matmul", "reduce", "pool", "resize", "softmax", "normalization"}
 
 # Kinds that keep intermediate values in the result's buffer: all they fuse has the root's element type.
 IN_RESULT: set[str] = {"softmax", "normalization"}

@@ -51,9 +51,9 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     packed = int(p.b_position in kernel.constants and p.has_n and not p.transposed_batch_b)
     k = p.k if isinstance(p.k, int) else 512
     row_bytes = max(1, k * scalars.byte_width(p.elem))
-    group = max(1, target.l2_bytes // 4 // (row_bytes * rows))
     tiles = contraction.tile_count(p.rows, rows)
-    group = min(group, tiles) if isinstance(tiles, int) else min(group, 16)
+    panels = (p.n + (vectors * sums.lanes - 1)) // (vectors * sums.lanes) * dims.product(p.batch)
+    group = contraction.tiles_a_unit(tiles, panels, row_bytes * rows, target)
     ahead = contraction.prefetch_distance(group if isinstance(tiles, int) else 1, rows) if packed else 0
     return asdict(MatmulSchedule(rows, vectors, sums.lanes, group, packed, ahead))
 

@@ -1,0 +1,225 @@
+"""Row tiles of pixels: the loops of a convolution over channels-last tensors, as a matmul whose rows are gathered by tap.
+
+No im2col and no padded copy: a row of the register tile is a pointer per tap, to zeros where the tap lies in the padding
+(adding 0·w changes no bit). An element is summed in the order (taps, channel), in blocks of whole taps of at most 512
+terms, or of 512 channels where one tap has more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from mlir import ir
+from mlir.dialects import arith
+
+from onnxc.dialects import dims
+from onnxc.passes.kernels import contraction, pointers, scalars
+from onnxc.passes.kernels import index_math as im
+from onnxc.passes.kernels.builder import KernelBuilder
+from onnxc.passes.kernels.contraction import BLOCK, Arithmetic
+from onnxc.passes.kernels.conv_problem import Conv, Pixels, pixels_of
+from onnxc.passes.kernels.evaluate import Evaluator, Lanes
+
+
+@dataclass(frozen=True)
+class ConvSchedule:
+    """Register tile `rows` pixels × `vectors` of `lanes` filters; `group` row tiles a unit; `packed`: weights in
+    panels; `prefetch`: how far ahead they are asked for (contraction.prefetch_panels)."""
+
+    rows: int
+    vectors: int
+    lanes: int
+    group: int
+    packed: int = 0
+    prefetch: int = 0
+    algorithm: str = "direct"
+
+    @property
+    def width(self) -> int:
+        return self.vectors * self.lanes
+
+
+def pixel_grid(p: Conv, s: ConvSchedule) -> tuple[dims.Dim, dims.Dim, dims.Dim]:
+    tiles = contraction.tile_count(p.pixels, s.rows)
+    return (tiles + (s.group - 1)) // s.group, (p.filters + (s.width - 1)) // s.width, tiles
+
+
+class PixelTiles:
+    """Emits a convolution (or what can be told as one) over channels-last tensors."""
+
+    def __init__(self, b: KernelBuilder, p: Conv, s: ConvSchedule):
+        self.b, self.p, self.s = b, p, s
+        self.sums = Arithmetic(p.elem, contraction.arithmetic(p.elem, b.target).compute, s.lanes, b.target.has_fma)
+        self.ev = Evaluator(b)
+        self.x, self.w = b.inputs[p.op.operands[0]], b.inputs[p.op.operands[1]]
+        self.groups, self.panels, self.tiles = (b.dim(d) for d in pixel_grid(p, s))
+        self.channels, self.filters, self.pixels = b.dim(p.channels), b.dim(p.filters), b.dim(p.pixels)
+        self.all_channels = b.dim(p.channels * p.group)
+        self.size = [b.dim(d) for d in p.size]
+        self.exact = isinstance(p.filters, int) and p.filters % s.width == 0
+        pixels_of(b, p, 0, 1)  # emits the dims where they dominate every use
+        if not p.dense:
+            self.base = pointers.pointer(self.x.memory)
+            if p.padded:
+                self.zeros = pointers.zeros(b, self.x, p.channels)
+
+    def run(self) -> None:
+        b, p, s = self.b, self.p, self.s
+        with b.loop(b.begin, b.end) as unit:
+            panel, rest = im.mod(unit, self.panels), im.floordiv(unit, self.panels)
+            group, rest = im.mod(rest, p.group), im.floordiv(rest, p.group)
+            block = self._begin(rest)
+            first = im.mul(block, s.group)
+            last = im.minimum(im.add(first, s.group), self.tiles)
+            start = im.mul(panel, s.width)
+            self.masks = contraction.column_masks(s.lanes, s.vectors, self.filters, start, self.exact)
+            self.lanes = [Lanes(s.lanes, len(p.size) + 1, m) for m in self.masks]
+            self.start, self.group_number = start, group
+            first_column = im.add(im.mul(group, self.filters), start)
+            self.columns = [im.add(first_column, v * s.lanes) for v in range(s.vectors)]
+            self.group_start = im.mul(group, self.channels)
+            self.number = im.add(im.mul(group, self.panels), panel)
+
+            def tile(pixel: im.Index, rows: int) -> None:
+                with self.ev.scope():
+                    self._tile(pixel, rows)
+
+            contraction.row_tiles(b, self.pixels, s.rows, first, last, tile)
+
+    def _begin(self, unit: im.Index) -> im.Index:
+        """The block of row tiles of a unit (less its panel and group)."""
+        return unit
+
+    def _tile(self, pixel: im.Index, rows: int) -> None:
+        pixels = pixels_of(self.b, self.p, pixel, rows)
+        if self.p.dense:
+            start = im.add(im.mul(pixel, self.all_channels), self.group_start)
+            acc = contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.channels, self._dense(start, rows, pixel))
+        else:
+            acc = self._sum_taps(pixels, rows, pixel)
+
+        self._store(pixels, rows, acc)
+
+    def _store(self, pixels: Pixels, rows: int, acc: Sequence[ir.Value]) -> None:
+        def point(r: int, v: int) -> list[im.Index]:
+            return [*pixels.points[r], self.columns[v]]
+
+        contraction.store_tile(self.b, self.ev, self.p.op.results[0], self.lanes.__getitem__, point, rows, self.s.vectors,
+                               self._element, acc)
+
+    def _element(self, point: Sequence[im.Index], lanes: Lanes, total: ir.Value) -> ir.Value:
+        bias = self.p.op.operands[2] if len(self.p.op.operands) > 2 else None
+        if bias is not None:
+            total = scalars.add(total, self.sums.widen(self.ev.at(bias, (point[-1],), Lanes(lanes.width, 0, lanes.mask))))
+        return self.sums.narrow(total)
+
+    def _dense(self, start: im.Index, rows: int, pixel: im.Index):
+        weights = self._panel_rows(0, pixel)
+
+        def load(k: im.Index):
+            at = im.add(start, k)
+            pixels = [self.x.load_flat(im.add(at, im.mul(self.all_channels, r))) for r in range(rows)]
+            return [self.sums.widen(v) for v in pixels], weights(k)
+
+        return load
+
+    def _sum_taps(self, pixels: Pixels, rows: int, pixel: im.Index) -> list[ir.Value]:
+        """Sums over taps and channels, block by block."""
+        b, taps, channels = self.b, self.p.taps, self.channels
+        count = rows * self.s.vectors
+        zeros = [self.sums.zero()] * count
+        per_block = max(1, BLOCK // self.p.channels) if isinstance(self.p.channels, int) and self.p.channels else 1
+
+        def one_tap(tap: im.Index, *acc: ir.Value) -> list[ir.Value]:
+            return self._add_tap(pixels, rows, tap, pixel, acc)
+
+        if not isinstance(channels, int) or channels > BLOCK or taps <= per_block:
+            return b.reduce(0, taps, 1, zeros, one_tap) if taps > 1 else one_tap(0, *zeros)
+
+        def block(first: ir.Value, *totals: ir.Value) -> list[ir.Value]:
+            part = b.reduce(first, im.minimum(im.add(first, per_block), taps), 1, zeros, one_tap)
+            return [scalars.add(t, s) for t, s in zip(totals, part, strict=True)]
+
+        return b.reduce(0, taps, per_block, zeros, block)
+
+    def _add_tap(self, pixels: Pixels, rows: int, tap: im.Index, pixel: im.Index, acc: Sequence[ir.Value]) -> list[ir.Value]:
+        load = self._tap(pixels, rows, tap, pixel)
+        if not isinstance(self.channels, int) or self.channels > BLOCK:
+            return contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.channels, load, acc)
+        return contraction.sum_products(self.b, self.sums, rows, self.s.vectors, 0, self.channels, load, acc)
+
+    def _tap(self, pixels: Pixels, rows: int, tap: im.Index, pixel: im.Index) -> Callable:
+        """load(k) for one tap: a pointer per pixel, to zeros in the padding."""
+        position = self._position(tap)
+        step: im.Index = self.group_start
+        stride: im.Index = self.all_channels
+        for i, extent in zip(reversed(position), reversed(self.size), strict=True):
+            step = im.add(step, im.mul(i, stride))
+            stride = im.mul(stride, extent)
+        starts = []
+        for r in range(rows):
+            start = pointers.advance(self.base, im.add(pixels.offsets[r], step), self.x.elem)
+            inside: bool | ir.Value = True
+            for corner, i, extent in zip(pixels.corners[r], position, self.size, strict=True) if self.p.padded else ():
+                inside = im.both(inside, _unsigned_less(im.add(corner, i), extent))
+            if isinstance(inside, bool):
+                starts.append(start if inside else self.zeros)
+            else:
+                starts.append(arith.select(inside, start, self.zeros))
+        weights = self._panel_rows(tap, pixel)
+
+        def load(k: im.Index):
+            return [self.sums.widen(pointers.load(start, k, self.x.elem)) for start in starts], weights(k)
+
+        return load
+
+    def _position(self, tap: im.Index) -> list[im.Index]:
+        """Where the tap lies in x, from a pixel's corner."""
+        return [im.mul(i, d) for i, d in zip(unflattened_tap(tap, self.p.kernel), self.p.dilations, strict=True)]
+
+    def _panel_rows(self, tap: im.Index, pixel: im.Index) -> Callable[[im.Index], list[ir.Value]]:
+        """(k) → the vectors of the weights' row k of this tap."""
+        s, w = self.s, self.w
+        if not s.packed:
+            return self._unpacked(tap)
+        panel = im.mul(self.number, w.strides[1])
+        first = im.add(panel, im.mul(tap, w.strides[2]))
+
+        def packed(k: im.Index) -> list[ir.Value]:
+            row = im.add(first, im.mul(k, s.width))
+            if s.prefetch:
+                contraction.prefetch_panels(w, panel, w.strides[1], s.width, s.prefetch, s.group,
+                                            im.floordiv(pixel, s.rows), im.mul(self.channels, self.p.taps),
+                                            im.add(im.mul(tap, self.channels), k))
+            return [self.sums.widen(w.load_vector(im.add(row, v * s.lanes), s.lanes)) for v in range(s.vectors)]
+
+        return packed
+
+    def _unpacked(self, tap: im.Index) -> Callable[[im.Index], list[ir.Value]]:
+        """The same from weights [taps, channels, groups · filters]."""
+        width = im.mul(self.filters, self.p.group)
+        first = im.mul(tap, im.mul(self.channels, width))
+
+        def plain(k: im.Index) -> list[ir.Value]:
+            row = im.add(first, im.mul(k, width))
+            return [self.sums.widen(self.w.load_vector(im.add(row, c), self.s.lanes, m))
+                    for c, m in zip(self.columns, self.masks, strict=True)]
+
+        return plain
+
+
+def unflattened_tap(tap: im.Index, kernel: Sequence[int]) -> list[im.Index]:
+    """The coordinates of a tap in the window."""
+    position: list[im.Index] = []
+    for extent in reversed(kernel[1:]):
+        position.append(im.mod(tap, extent))
+        tap = im.floordiv(tap, extent)
+    return [tap, *position[::-1]]
+
+
+def _unsigned_less(i: im.Index, extent: im.Index) -> bool | ir.Value:
+    """0 ≤ i < extent in one comparison."""
+    if isinstance(i, int) and isinstance(extent, int):
+        return 0 <= i < extent
+    return arith.cmpi(6, im.value(i), im.value(extent))
