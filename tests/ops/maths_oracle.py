@@ -70,9 +70,9 @@ def patterns(stride: int, chunk: int = 1 << 20) -> Iterator[np.ndarray]:
         yield np.minimum(bits, (1 << 32) - 1).astype(np.uint32).view(np.float32)
 
 
-def worst(name: str, stride: int) -> tuple[float, float]:
+def worst(name: str, stride: int, loop: Loop | None = None) -> tuple[float, float]:
     """(largest error in ulp, the argument where) over `patterns`."""
-    loop = Loop(loop_text(getattr(maths, name), "f32", 16))
+    loop = loop or Loop(loop_text(getattr(maths, name), "f32", 16))
     found = (0.0, 0.0)
     for x in patterns(stride):
         with np.errstate(all="ignore"):
