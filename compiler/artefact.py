@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from onnxc.build_kernel import (
-    build_assembly,
-    build_kernel,
-    build_main,
-    build_main_assembly,
-    build_main_optimised_ir,
-    build_optimised_ir,
-)
+import numpy as np
+
+from onnxc.build_kernel import build_bitcode, build_object, join_listing
 from onnxc.c_header import write_header
 from onnxc.cache import user_cache
 from onnxc.compile_pool import CompilePool, Job
@@ -23,6 +20,7 @@ from onnxc.passes.contract import Program
 from onnxc.progress import Progress
 from onnxc.stub_object import compile_stub
 from onnxc.targets import Target
+from onnxc.weights_file import LARGEST_SECTION, write_weights_file
 from onnxc.weights_object import write_weights_object
 
 WEIGHTS_SYMBOL = "onnxc_weights"
@@ -48,13 +46,17 @@ class Artefact:
         lazy, offset = entries[-1]
         return offset + (self.program.weights.nbytes(lazy) if isinstance(lazy, str) else lazy.nbytes)
 
-    def manifest(self, workspace: int) -> Manifest:
+    def manifest(self, workspace: int, weights: Weights | None) -> Manifest:
         name = self.program.name
         variant = Variant("generic", f"{name}_prepare", f"{name}_run", str(self.target), self.target.features,
                           workspace=workspace)
-        weights = Weights(self.weight_bytes, WEIGHTS_SYMBOL) if self.weight_bytes else None
         return Manifest(name, self.inputs, self.outputs, (variant,), tuple(self.program.notes["errors"]), weights,
                         dict(self.program.notes.get("metadata", {})))
+
+    @property
+    def jobs(self) -> list[Job]:
+        """What becomes code: main, then the kernels."""
+        return [Job("main", self.main_ir), *self.kernels]
 
     def pool(self) -> CompilePool:
         return CompilePool(self.target, self.options.jobs, cache=user_cache(enabled=self.options.cache))
@@ -66,16 +68,23 @@ def write_artefact(artefact: Artefact, kind: str, output: Path, progress: Progre
         _write_text(artefact, kind, output, progress)
         return
     pool = artefact.pool()
-    main = Job("main", artefact.main_ir)
-    kernels = pool.map(build_kernel, artefact.kernels, lambda done, total: progress.stage("kernels", done, total))
-    code = [*pool.map(build_main, [main]), *kernels]
+    code = pool.map(build_object, artefact.jobs, lambda done, total: progress.stage("kernels", done, total))
     progress.stage("link")
-    manifest = artefact.manifest(-1)
-    stub = compile_stub(manifest, artefact.target.triple, artefact.options.threads != 1)
     with scratch_beside(output) as scratch:
-        objects: list[bytes | Path] = [stub, *code]
-        if artefact.weight_bytes:
-            objects.insert(0, _weights(artefact, scratch / "weights.o"))
+        objects: list[bytes | Path] = []
+        weights = None
+        if artefact.weight_bytes > LARGEST_SECTION:
+            beside = output.with_name(f"{output.name}.weights")
+            weights = write_weights_file(scratch / "beside", _entries(artefact), artefact.weight_bytes, beside.name)
+            os.replace(scratch / "beside", beside)
+        elif artefact.weight_bytes:
+            weights = Weights(artefact.weight_bytes, WEIGHTS_SYMBOL)
+            objects.append(scratch / "weights.o")
+            write_weights_object(
+                scratch / "weights.o", _entries(artefact), artefact.weight_bytes, WEIGHTS_SYMBOL, artefact.target
+            )
+        manifest = artefact.manifest(-1, weights)
+        objects += [compile_stub(manifest, artefact.target.triple, artefact.options.threads != 1), *code]
         export = [f"{manifest.symbol}_model"]
         if kind == "shared":
             link_shared(objects, output, soname=output.name, export=export)
@@ -87,19 +96,19 @@ def write_artefact(artefact: Artefact, kind: str, output: Path, progress: Progre
         write_output(output.with_suffix(".h"), write_header(manifest).encode())
 
 
-def _weights(artefact: Artefact, path: Path) -> Path:
-    """The weights' object; packed weights are made one after another as they are written."""
+def _entries(artefact: Artefact) -> Iterator[tuple[np.ndarray, int]]:
+    """The weights with their offsets; packed ones are made one after another as they are written."""
     store = artefact.program.weights
-    entries = ((store.get(entry) if isinstance(entry, str) else entry, offset)
-               for entry, offset in artefact.program.notes["weights"])
-    write_weights_object(path, entries, artefact.weight_bytes, WEIGHTS_SYMBOL, artefact.target)
-    return path
+    for entry, offset in artefact.program.notes["weights"]:
+        yield (store.get(entry) if isinstance(entry, str) else entry), offset
 
 
 def _write_text(artefact: Artefact, kind: str, output: Path, progress: Progress) -> None:
-    builds = {"assembly": (build_main_assembly, build_assembly), "llvm-ir": (build_main_optimised_ir, build_optimised_ir)}
-    build_main_text, build_kernel_text = builds[kind]
+    """One listing of all functions, which an assembler or LLVM takes as it is. The stub, which is C, is not in it."""
     pool = CompilePool(artefact.target, artefact.options.jobs)
-    parts = pool.map(build_main_text, [Job("main", artefact.main_ir)])
-    parts += pool.map(build_kernel_text, artefact.kernels, lambda done, total: progress.stage("kernels", done, total))
-    write_output(output, b"\n".join(parts))
+    modules = pool.map(build_bitcode, artefact.jobs, lambda done, total: progress.stage("kernels", done, total))
+    with scratch_beside(output) as scratch:
+        for number, module in enumerate(modules):
+            (scratch / f"{number:05}.bc").write_bytes(module)
+        (listing,) = pool.map(join_listing, [Job({"assembly": "asm", "llvm-ir": "ll"}[kind], str(scratch))])
+    write_output(output, listing)

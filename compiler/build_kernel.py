@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from mlir import ir
 
 from onnxc.compile_pool import Job
 from onnxc.dialects.onnx import new_context
-from onnxc.emit_object import emit, lower_to_llvm
+from onnxc.emit_object import emit, join, lower_to_llvm
 from onnxc.passes import lowering  # noqa: F401  (fills the tables)
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.kernel_function import KernelFunction
@@ -48,31 +50,20 @@ def kernel_llvm_text(text: str, target: Target) -> str:
         return "\n".join(str(f) for f in module.body.operations)
 
 
-def build_kernel(job: Job, target: Target) -> bytes:
-    """The kernel's object."""
-    return emit(kernel_llvm_ir(job.text, target), target)
+def build_object(job: Job, target: Target) -> bytes:
+    """The object of a kernel (text at level kernels) or of main (LLVM IR)."""
+    return emit(_llvm_ir(job, target), target)
 
 
-def build_assembly(job: Job, target: Target) -> bytes:
-    """The kernel's assembly."""
-    return emit(kernel_llvm_ir(job.text, target), target, "asm")
+def build_bitcode(job: Job, target: Target) -> bytes:
+    """The same, as optimised LLVM IR in bitcode."""
+    return emit(_llvm_ir(job, target), target, "bc")
 
 
-def build_optimised_ir(job: Job, target: Target) -> bytes:
-    """The kernel's LLVM IR after optimisation."""
-    return emit(kernel_llvm_ir(job.text, target), target, "ll")
+def join_listing(job: Job, target: Target) -> bytes:
+    """The listing of the bitcode files in the folder that is the job's text; its name is the listing's kind."""
+    return join([path.read_bytes() for path in sorted(Path(job.text).iterdir())], target, job.name)
 
 
-def build_main(job: Job, target: Target) -> bytes:
-    """The object of `prepare` and `run`, given as LLVM IR."""
-    return emit(job.text, target)
-
-
-def build_main_assembly(job: Job, target: Target) -> bytes:
-    """Main's assembly."""
-    return emit(job.text, target, "asm")
-
-
-def build_main_optimised_ir(job: Job, target: Target) -> bytes:
-    """Main's LLVM IR after optimisation."""
-    return emit(job.text, target, "ll")
+def _llvm_ir(job: Job, target: Target) -> str:
+    return job.text if job.text.startswith("; ModuleID") else kernel_llvm_ir(job.text, target)

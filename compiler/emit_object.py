@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import re
 from collections import Counter
+from collections.abc import Sequence
 
 import llvmlite.binding as llvm
 from mlir import ir, passmanager
@@ -92,6 +93,15 @@ def emit(llvm_ir: str, target: Target, kind: str = "obj") -> bytes:
     if unknown:
         raise CompilerBug("emit_object", f"code for {target} calls {', '.join(sorted(unknown))}, which nobody supplies")
     return code
+
+
+def join(modules: Sequence[bytes], target: Target, kind: str) -> bytes:
+    """One listing, "asm" or "ll", of modules that `emit` made with kind "bc": nothing is optimised again."""
+    machine = target_machine(target)
+    whole = llvm.parse_bitcode(modules[0])
+    for module in modules[1:]:
+        whole.link_in(llvm.parse_bitcode(module))
+    return machine.emit_assembly(whole).encode() if kind == "asm" else str(whole).encode()
 
 
 @functools.cache
