@@ -135,7 +135,7 @@ def demand(inference: Inference, value: ir.Value, prefix: str, user: ir.Operatio
     bound = bind(inference, value, names)
     inference.values[value] = tuple(map(dims.symbol, names))
     if prefix == "u":
-        sizes = [Requirement(">=", dims.symbol(name), 0, "a size computed at run time") for name in names]
+        sizes = [Requirement("size", dims.symbol(name), 0, "a size that is computed") for name in names]
         inference.requirements.write(sizes, ir.InsertionPoint.after(bound), (user or bound).location)
 
 

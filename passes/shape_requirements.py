@@ -66,4 +66,4 @@ def read(op: ir.Operation) -> Requirement:
 
 def _key(requirement: Requirement) -> tuple:
     a, b = requirement.a, requirement.b
-    return requirement.kind, *((a, b) if requirement.kind == ">=" else sorted((a, b), key=str))
+    return requirement.kind, *((a, b) if requirement.kind in (">=", "size") else sorted((a, b), key=str))

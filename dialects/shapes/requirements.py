@@ -10,7 +10,10 @@ from onnxc.dialects.dims import Dim
 
 @dataclass(frozen=True)
 class Requirement:
-    """`a kind b`; kind is `==`, `>=`, or `broadcasts` (equal, or one of them is 1). `what` tells what the sizes are."""
+    """`a kind b`; kind is `==`, `>=`, or `broadcasts` (equal, or one of them is 1). `what` tells what the sizes are.
+
+    `size` is `>=` for what is taken to be a size from then on: it is checked although proofs may assume it.
+    """
 
     kind: str
     a: Dim
@@ -21,6 +24,8 @@ class Requirement:
         """Whether it holds for all values of the symbols (True), for none (False), or that is not known (None)."""
         if self.kind == "broadcasts":
             return _broadcasts(self.a, self.b)
+        if self.kind == "size":
+            return self.a >= self.b if isinstance(self.a, int) and isinstance(self.b, int) else None
         gap = self.a - self.b
         if self.kind == ">=":
             return True if dims.nonnegative(gap) else False if dims.nonnegative(-gap - 1) else None
@@ -30,7 +35,7 @@ class Requirement:
     def __str__(self) -> str:
         if self.kind == "broadcasts":
             return f"{self.what}: {self.a} and {self.b} do not broadcast"
-        if self.kind == ">=":
+        if self.kind in (">=", "size"):
             return f"{self.what}: {self.a} is less than {self.b}"
         return f"{self.what}: {self.a} and {self.b} differ"
 

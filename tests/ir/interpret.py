@@ -17,9 +17,11 @@ from onnx.reference import ReferenceEvaluator
 
 from onnxc.dialects import dims
 from onnxc.dialects.onnx import OnnxOp, python_value
+from onnxc.dialects.shapes.requirements import Requirement
 from onnxc.dialects.signatures import signature
 from onnxc.dialects.types import Tensor, attribute_dims
 from onnxc.dialects.weights import WeightStore, constant_array, dtype_of
+from onnxc.passes.shape_requirements import read as requirement
 
 from . import channels_last_reference
 
@@ -101,12 +103,25 @@ class _Frame:
                     self.symbols[ir.StringAttr(name).value] = int(value)
                 return []
             case "kernel.require":
+                wanted = requirement(op)
+                a, b = (dims.evaluate(dim, self.symbols) for dim in (wanted.a, wanted.b))
+                assert Requirement(wanted.kind, a, b, wanted.what).holds(), f"{op.location}: {wanted}"
                 return []
+            case "kernel.nms":
+                operands = [self.values[value] for value in op.operands]
+                (rows,) = run_node("onnx.NonMaxSuppression", attributes(op), operands)
+                most = dims.evaluate(Tensor.of(op.results[0].type).dims[0], self.symbols)
+                buffer = np.zeros((most, 3), np.int64)
+                buffer[: len(rows)] = rows
+                return [buffer, np.array([len(rows)])]
             case "kernel.nonzero_count":
                 return [np.array([np.count_nonzero(self.values[op.operands[0]])])]
         operands = [self.values[value] for value in op.operands]
         if "operand_values" in op.attributes:
             for key, array in self.recorded(op).items():
+                operands += [None] * (key + 1 - len(operands))
+                if op.name == "onnx.Resize" and key == 3 and operands[2] is not None:
+                    continue  # the sizes only say what the scales give
                 operands[key] = array if (op.name, key) not in SCALAR_OPERANDS else array.reshape(())
         if op.name.startswith("kernel."):
             return channels_last_reference.run(op.name, attributes(op), operands, run_node)
