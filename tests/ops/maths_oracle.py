@@ -1,6 +1,6 @@
 """This file measures errors in ulp of the f32 functions of `passes/maths` against f64, over every n-th bit pattern.
 
-`python tests/ops/maths_oracle.py NAME… [--stride N]` prints the largest error and where; stride 1 is the full sweep.
+`python -m tests.ops.maths_oracle NAME… [--stride N]` prints the largest error and where; stride 1 is the full sweep.
 """
 
 from __future__ import annotations
@@ -9,11 +9,12 @@ import argparse
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from jit import Loop, loop_text
 from scipy import special
 
 from onnxc.passes import maths
 from onnxc.passes.maths.coefficients import EXP_RANGE
+
+from .jit import Loop, loop_text
 
 
 def ulps(got: np.ndarray, want: np.ndarray) -> np.ndarray:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 
-sys.path.insert(0, str(Path(__file__).parent))  # jit.py and maths_oracle.py serve scripts too
-from jit import Loop, loop_text
-from maths_oracle import REFERENCE, SPECIALS, ulps, worst
-
 from onnxc.emit_object import without_fma
 from onnxc.passes import maths
+
+from .jit import Loop, loop_text
+from .maths_oracle import REFERENCE, SPECIALS, ulps, worst
 
 SAMPLE_STRIDE = 5501  # 0.78 million bit patterns, all exponents
 COMPOSED = {"mish": 4.0, "sinh": 3.0, "tan": 3.0, "asinh": 3.0, "acosh": 3.0, "atanh": 3.0}
@@ -25,6 +21,13 @@ FUNCTIONS = [*REFERENCE, "gelu", "gelu_tanh"]
 @pytest.mark.parametrize("name", REFERENCE)
 def test_f32_error(name: str) -> None:
     error, at = worst(name, SAMPLE_STRIDE)
+    assert error <= (4.0 if name == "mish" else 2.0), f"{error} ulp at {at!r}"
+
+
+@pytest.mark.nightly
+@pytest.mark.parametrize("name", REFERENCE)
+def test_f32_error_over_a_larger_part(name: str) -> None:
+    error, at = worst(name, 13)
     assert error <= (4.0 if name == "mish" else 2.0), f"{error} ulp at {at!r}"
 
 
