@@ -8,8 +8,12 @@ from mlir.dialects import arith, math
 from onnxc.dialects.types import Tensor
 from onnxc.passes import maths
 from onnxc.passes.kernels import scalars
+from onnxc.passes.kernels.remainder import remainder
 from onnxc.passes.kernels.scalars import constant_like, is_unsigned
 from onnxc.passes.lowering.registry import ELEMENTWISE, Element, elementwise
+
+
+LARGEST = {"f16": 65504.0, "f32": 3.4028234663852886e38, "f64": 1.7976931348623157e308}
 
 
 def _binary(f):
@@ -143,6 +147,10 @@ def hard_swish(e: Element, x: ir.Value) -> ir.Value:
 
 @elementwise("Clip")
 def clip(e: Element, x: ir.Value, low: ir.Value | None = None, high: ir.Value | None = None) -> ir.Value:
+    largest = LARGEST.get(e.elem)
+    if largest is not None:  # a limit that is not given is the largest finite number
+        low = constant_like(-largest, x) if low is None else low
+        high = constant_like(largest, x) if high is None else high
     return _clamp(x, low, high, is_unsigned(e.elem))  # low > high gives high, as the standard says
 
 
@@ -169,6 +177,8 @@ def power(e: Element, x: ir.Value, exponent: ir.Value) -> ir.Value:
 
 @elementwise("Mod")
 def mod(e: Element, a: ir.Value, b: ir.Value) -> ir.Value:
+    if scalars.floats(a):
+        return remainder(a, b, e.elem)
     rest = scalars.rem(a, b, is_unsigned(e.elem))
     if e.attr("fmod") or is_unsigned(e.elem):
         return rest
