@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from onnxc.passes.choose_schedules import choose_schedules
+from onnxc.passes.compositions.registry import COMPOSITIONS
 from onnxc.passes.contract import PassFunction
+from onnxc.passes.decompose import decompose
 from onnxc.passes.emit_main import emit_main
 from onnxc.passes.expand_recurrent import expand_recurrent
 from onnxc.passes.expand_resize import expand_resize
@@ -32,6 +34,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         fold_constants,
         simplify,
         merge_equal,
+        decompose,
         expand_recurrent,
         to_nhwc,
         fold_constants,
@@ -52,4 +55,4 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
 
 def has_lowering(name: str) -> bool:
     """Whether operator `name` ("Relu", "ml.Scaler") is compiled as it is; others are unfolded into their definition."""
-    return name in ELEMENTWISE or name in MOVES or f"onnx.{name}" in {*ROOTS, *VIEWS, *STAYS} or name in REWRITTEN
+    return name in ELEMENTWISE or name in MOVES or f"onnx.{name}" in {*ROOTS, *VIEWS, *STAYS} or name in REWRITTEN or name in COMPOSITIONS

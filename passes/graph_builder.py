@@ -153,6 +153,18 @@ class GraphBuilder:
             "Expand", [x, self.absent()], result, {ATTRIBUTE: values_attribute({1: list(shape)}, x.context)}
         )
 
+    def reduce(self, name: str, x: ir.Value, axes: Sequence[int]) -> ir.Value:
+        """A reduction that keeps the axes it reduces."""
+        tensor = Tensor.of(x.type)
+        result = tensor.of_shape([1 if axis in axes else dim for axis, dim in enumerate(tensor.dims)])
+        attrs = {"keepdims": 1, ATTRIBUTE: values_attribute({1: list(axes)}, x.context)}
+        return self.one(name, [x, self.absent()], result, attrs)
+
+    def iota(self, count: Dim) -> ir.Value:
+        """0, 1 … count - 1."""
+        attrs = {ATTRIBUTE: values_attribute({0: [0], 1: [count], 2: [1]}, self._location.context)}
+        return self.one("Range", [self.absent(), self.absent(), self.absent()], Tensor("i64", (count,)), attrs)
+
     def slice(self, x: ir.Value, bounds: Mapping[int, tuple[Dim, Dim]]) -> ir.Value:
         """Along each axis given, (start, size); bounds must lie inside the tensor."""
         tensor = Tensor.of(x.type)

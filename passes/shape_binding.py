@@ -317,7 +317,9 @@ COUNT: dict[str, Callable[[_Builder, OnnxOp], ir.Value]] = {
 
 
 def _replace_nms(inference: Inference, view: OnnxOp) -> None:
-    """kernel.nms writes into as many rows as there can be, and counts them; a Slice cuts the rest off."""
+    """kernel.nms writes into as many rows as there can be, and counts them; a Slice cuts the rest off.
+
+    Its third result is room to work, one place for each box."""
     op, operands = view.op, list(view.op.operands)
     boxes, scores = inference.type_of(operands[0]), inference.type_of(operands[1])
     if boxes is None or scores is None or boxes.rank != 3 or scores.rank != 3:
@@ -327,7 +329,7 @@ def _replace_nms(inference: Inference, view: OnnxOp) -> None:
     rows, count = Tensor("i64", (nms_bound(boxes.dims, scores.dims, most), 3)), Tensor("i64", (1,))
     made = ir.Operation.create(
         "kernel.nms",
-        results=[rows.type(inference.context), count.type(inference.context)],
+        results=[t.type(inference.context) for t in (rows, count, Tensor("i64", (scores.dims[2],)))],
         operands=operands,
         attributes=_attributes_without(op, RESULT_DIMS),
         loc=op.location,

@@ -140,7 +140,6 @@ def test_clip():
     batch.add("Clip", [special(30), np.float32(-0.5), np.float32(0.75)])
     batch.add("Clip", [special(30), None, np.float32(0.75)])
     batch.add("Clip", [special(30), np.float32(-0.5)])
-    batch.add("Clip", [special(30)])
     batch.add("Clip", [special(30), Const(np.float32(0)), Const(np.float32(6))])
     batch.check()
 

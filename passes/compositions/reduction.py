@@ -1,0 +1,58 @@
+"""Reductions that are made of simpler ones, and Hardmax."""
+
+from __future__ import annotations
+
+import numpy as np
+from mlir import ir
+
+from onnxc.dialects.onnx import OnnxOp
+from onnxc.dialects.types import Tensor
+from onnxc.passes.compositions.registry import composes
+from onnxc.passes.rewriting import Rewriter
+
+
+@composes("ReduceLogSumExp")
+def log_sum_exp(op: OnnxOp, g: Rewriter) -> ir.Value | None:
+    """m + log(Σ exp(x − m)) with the maximum m, so that nothing overflows; an infinite maximum is not subtracted."""
+    x, result = op.operands[0], Tensor.of(op.results[0].type)
+    tensor = Tensor.of(x.type)
+    given = op.values(1)
+    if given is None and len(op.operands) > 1 and op.operands[1] is not None:
+        return None
+    axes = [int(a) % len(tensor.dims) for a in given or ()]
+    if not axes:
+        if op.attr("noop_with_empty_axes", 0):
+            return x
+        axes = list(range(len(tensor.dims)))
+    top = g.reduce("ReduceMax", x, axes)
+    kept = Tensor.of(top.type)
+    infinite = g.one("IsInf", [top], kept.of_elem("i1"))
+    top = g.one("Where", [infinite, g.constant_of(np.zeros(()), tensor.elem), top], kept)
+    powers = g.one("Exp", [g.one("Sub", [x, top], tensor)], tensor)
+    y = g.one("Add", [top, g.one("Log", [g.reduce("ReduceSum", powers, axes)], kept)], kept)
+    return y if kept.dims == result.dims else g.reshape(y, result.dims)
+
+
+@composes("GlobalLpPool")
+def global_lp_pool(op: OnnxOp, g: Rewriter) -> ir.Value:
+    """(Σ |x|^p)^(1/p) over the spatial axes."""
+    x, p = op.operands[0], op.attr("p", 2)
+    tensor = Tensor.of(x.type)
+    axes = list(range(2, len(tensor.dims)))
+    if p in (1, 2):
+        return g.reduce(f"ReduceL{p}", x, axes)
+    exponent, root = (g.constant_of(np.array(e), tensor.elem) for e in (p, 1 / p))
+    total = g.reduce("ReduceSum", g.one("Pow", [g.one("Abs", [x], tensor), exponent], tensor), axes)
+    return g.one("Pow", [total, root], Tensor.of(total.type))
+
+
+@composes("Hardmax")
+def hardmax(op: OnnxOp, g: Rewriter) -> ir.Value:
+    """1 at the first maximum along the axis, 0 elsewhere."""
+    x, tensor = op.operands[0], Tensor.of(op.operands[0].type)
+    rank = len(tensor.dims)
+    axis = op.attr("axis", -1) % rank
+    first = Tensor("i64", tuple(1 if i == axis else d for i, d in enumerate(tensor.dims)))
+    best = g.one("ArgMax", [x], first, {"axis": axis, "keepdims": 1})
+    positions = g.reshape(g.iota(tensor.dims[axis]), [tensor.dims[axis], *[1] * (rank - 1 - axis)])
+    return g.cast(g.one("Equal", [best, positions], tensor.of_elem("i1")), tensor.elem)
