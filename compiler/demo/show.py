@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from statistics import median
 
@@ -34,9 +34,9 @@ def show_demo(folder: Path, tell: Callable[[str], None]) -> None:
     (probability,) = session.run(None, {"image": images})
     answers = probability.argmax(axis=1)
     tell("\nten scans that the training did not see:\n\n" + draw(images))
-    tell("answer  " + "".join(f"{answer:<10}" for answer in answers))
-    tell("is      " + "".join(f"{label:<10}" for label in labels))
-    tell("sure    " + "".join(f"{sure:<10.1%}" for sure in probability.max(axis=1)))
+    tell("answer  " + columns(map(str, answers)))
+    tell("is      " + columns(map(str, labels)))
+    tell("sure    " + columns(f"{sure:.1%}" for sure in probability.max(axis=1)))
     tell(f"\n{(answers == labels).sum()} of {len(labels)} right, {time_an_image(session, images):.1f} µs an image")
     tell(how_to_go_on(folder))
 
@@ -46,6 +46,11 @@ def draw(images: np.ndarray) -> str:
     shade = np.rint(images[:, 0] * ((len(RAMP) - 1) / 16)).astype(int)
     rows = ["        " + "  ".join("".join(RAMP[s] for s in image[y]) for image in shade) for y in range(8)]
     return "\n".join(row.rstrip() for row in rows) + "\n"
+
+
+def columns(texts: Iterable[str]) -> str:
+    """The texts under the images."""
+    return "".join(f"{text:<10}" for text in texts).rstrip()
 
 
 def time_an_image(session: onnxc.InferenceSession, images: np.ndarray) -> float:
