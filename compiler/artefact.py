@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from onnxc import __version__
 from onnxc.build_kernel import build_bitcode, build_object, join_listing
 from onnxc.c_header import write_header
 from onnxc.cache import user_cache
@@ -51,7 +52,7 @@ class Artefact:
         variant = Variant("generic", f"{name}_prepare", f"{name}_run", str(self.target), self.target.features,
                           workspace=workspace)
         return Manifest(name, self.inputs, self.outputs, (variant,), tuple(self.program.notes["errors"]), weights,
-                        dict(self.program.notes.get("metadata", {})))
+                        dict(self.program.notes.get("metadata", {})), producer=f"onnxc {__version__}")
 
     @property
     def jobs(self) -> list[Job]:
