@@ -6,8 +6,8 @@ no branch. g(a) = a c1 + ..., c1 in two parts, so that erf keeps its relative er
 
 from __future__ import annotations
 
-from onnxc.passes.maths.coefficients import ERF, ERF_ONE, SQRT_HALF
-from onnxc.passes.maths.exp import expm1_reduced, power_of_two, reduce
+from onnxc.passes.maths.coefficients import ERF, ERF_ONE, LN2_ROUNDED, LOG2E, SQRT_HALF
+from onnxc.passes.maths.exp import expm1_reduced, power_of_two
 from onnxc.passes.maths.lanes import Lanes
 
 
@@ -16,7 +16,10 @@ def erf(x: Lanes) -> Lanes:
     a = abs(x).at_most(ERF_ONE[x.format.width])
     high, *rest = ERF[x.format.width]
     negative_g = a.fma(-high, a * a.polynomial([-c for c in rest]))
-    t, r = reduce(negative_g, x.format.bias)
+    # One step: what it errs with n, the weight 2^n, n <= 0, takes away.
+    magic = x.format.magic + x.format.bias
+    t = negative_g.fma(LOG2E, magic)
+    r = (t - magic).fma(-LN2_ROUNDED[x.format.width], negative_g)
     scale = power_of_two(t)
     return scale.fma(expm1_reduced(r), scale - 1.0).copysign(x)
 

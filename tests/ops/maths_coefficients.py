@@ -242,7 +242,7 @@ TABLES: dict[str, Callable[[], list[float]]] = {
     "EXP2_FOR_POW_32": lambda: _exp2(7),
     "ATANH_64": lambda: _atanh(9),
     "ERF_64": lambda: _erf_exponent(25, 53, 5.93),
-    "ERF_32": lambda: _erf_exponent(10, 24, 3.93),
+    "ERF_32": lambda: _erf_exponent(9, 24, 3.93),
 }
 
 
