@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,10 +48,10 @@ class Artefact:
         lazy, offset = entries[-1]
         return offset + (self.program.weights.nbytes(lazy) if isinstance(lazy, str) else lazy.nbytes)
 
-    def manifest(self, workspace: int, weights: Weights | None) -> Manifest:
-        name = self.program.name
+    def manifest(self, weights: Weights | None) -> Manifest:
+        name, workspace = self.program.name, self.program.notes["workspace"]
         variant = Variant("generic", f"{name}_prepare", f"{name}_run", str(self.target), self.target.features,
-                          workspace=workspace)
+                          workspace=workspace if isinstance(workspace, int) else -1)
         return Manifest(name, self.inputs, self.outputs, (variant,), tuple(self.program.notes["errors"]), weights,
                         dict(self.program.notes.get("metadata", {})), producer=f"onnxc {__version__}")
 
@@ -68,9 +69,6 @@ def write_artefact(artefact: Artefact, kind: str, output: Path, progress: Progre
     if kind in ("llvm-ir", "assembly"):
         _write_text(artefact, kind, output, progress)
         return
-    pool = artefact.pool()
-    code = pool.map(build_object, artefact.jobs, lambda done, total: progress.stage("kernels", done, total))
-    progress.stage("link")
     with scratch_beside(output) as scratch:
         objects: list[bytes | Path] = []
         weights = None
@@ -84,8 +82,16 @@ def write_artefact(artefact: Artefact, kind: str, output: Path, progress: Progre
             write_weights_object(
                 scratch / "weights.o", _entries(artefact), artefact.weight_bytes, WEIGHTS_SYMBOL, artefact.target
             )
-        manifest = artefact.manifest(-1, weights)
-        objects += [compile_stub(manifest, artefact.target.triple, artefact.options.threads != 1), *code]
+        manifest = artefact.manifest(weights)
+        with ThreadPoolExecutor(1) as beside_the_kernels:  # the C compiler is a process of its own
+            stub = beside_the_kernels.submit(
+                compile_stub, manifest, artefact.target.triple, artefact.options.threads != 1
+            )
+            objects += artefact.pool().map(
+                build_object, artefact.jobs, lambda done, total: progress.stage("kernels", done, total)
+            )
+            objects.append(stub.result())
+        progress.stage("link")
         export = [f"{manifest.symbol}_model"]
         if kind == "shared":
             link_shared(objects, output, soname=output.name, export=export)
