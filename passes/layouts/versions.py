@@ -22,6 +22,7 @@ Carrier = Callable[[OnnxOp, "Layouts"], bool]
 
 CARRIERS: dict[str, Carrier] = {}
 
+TYPICAL = 1024  # what a size known at run time counts, where numbers of elements are compared
 SMALL = 1 << 14  # elements of a constant that is permuted here; bigger ones become a Transpose for fold_constants
 
 
@@ -80,7 +81,7 @@ class Layouts(GraphBuilder):
         if order in self.offers(value) or self.is_constant(value):
             return 0
         numel = Tensor.of(value.type).numel
-        return int(dims.evaluate(numel, defaultdict(lambda: 32)))
+        return int(dims.evaluate(numel, defaultdict(lambda: TYPICAL)))
 
     def want(self, value: ir.Value, order: Order) -> ir.Value:
         """`value` in this order; if it does not exist, it is made right behind a version that does."""
@@ -110,7 +111,7 @@ class Layouts(GraphBuilder):
     def best(self, values: Iterable[ir.Value], rank: int) -> Order:
         """The order that moves the fewest elements when an op reads `values`, all of that rank."""
         values = list(values)
-        candidates = [native(rank), *dict.fromkeys(order for v in values if (order := self.order(v)) is not None)]
+        candidates = [*dict.fromkeys(order for v in values if (order := self.order(v)) is not None), native(rank)]
         return min(candidates, key=lambda order: sum(self.missing(value, order) for value in values))
 
     def lift(self, value: ir.Value, order: Order) -> ir.Value:
