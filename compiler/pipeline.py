@@ -9,6 +9,7 @@ from onnxc.passes.decompose import decompose
 from onnxc.passes.emit_main import emit_main
 from onnxc.passes.expand_recurrent import expand_recurrent
 from onnxc.passes.expand_resize import expand_resize
+from onnxc.passes.fold_batch_norm import fold_batch_norm
 from onnxc.passes.fold_constants import fold_constants
 from onnxc.passes.group_operators import STAYS, VIEWS, group_operators
 from onnxc.passes.infer_shapes import check_shapes, infer_shapes
@@ -19,13 +20,17 @@ from onnxc.passes.merge_equal import merge_equal
 from onnxc.passes.outline_kernels import outline_kernels
 from onnxc.passes.pack_weights import pack_weights
 from onnxc.passes.plan_memory import plan_memory
+from onnxc.passes.recognise import recognise
 from onnxc.passes.remove_dead import remove_dead
 from onnxc.passes.simplify import simplify
 from onnxc.passes.split_to_slices import split_to_slices
 from onnxc.passes.to_nhwc import to_nhwc
 
 #: operators that some pass replaces before kernels are formed
-REWRITTEN = frozenset({"BatchNormalization", "Dropout", "GRU", "LSTM", "NonMaxSuppression", "Resize", "RNN", "Split"})
+REWRITTEN = frozenset({
+    "AveragePool", "BatchNormalization", "CastLike", "Conv", "ConvTranspose", "DepthToSpace", "Dropout", "GRU",
+    "GlobalAveragePool", "GlobalMaxPool", "LSTM", "MaxPool", "NonMaxSuppression", "RNN", "Resize", "SpaceToDepth", "Split",
+})  # fmt: skip
 
 #: level → the passes that work on it, the last one giving the next level
 PIPELINE: dict[str, tuple[PassFunction, ...]] = {
@@ -35,6 +40,10 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         simplify,
         merge_equal,
         decompose,
+        infer_shapes,
+        fold_batch_norm,
+        recognise,
+        remove_dead,
         expand_recurrent,
         to_nhwc,
         fold_constants,

@@ -61,7 +61,6 @@ for _name, _f in {
     "Mish": maths.mish, "Sqrt": math.sqrt, "Floor": math.floor, "Ceil": math.ceil, "Round": math.roundeven,
     "Reciprocal": lambda x: arith.divf(constant_like(1, x), x),
     "Softsign": lambda x: arith.divf(x, arith.addf(constant_like(1, x), math.absf(x))),
-    "Swish": lambda x: arith.mulf(x, maths.sigmoid(x)),
 }.items():
     ELEMENTWISE[_name] = _in_f32(_f)
 
@@ -125,6 +124,16 @@ def elu(e: Element, x: ir.Value) -> ir.Value:
     below = arith.mulf(alpha, maths.expm1(scaled))
     y = scalars.select(scalars.compare(x, "<", constant_like(0, x)), below, x)
     return arith.mulf(constant_like(e.attr("gamma"), x), y) if e.op.name == "Selu" else y
+
+
+@elementwise("Swish", "microsoft.QuickGelu")
+def swish(e: Element, x: ir.Value) -> ir.Value:
+    alpha = e.attr("alpha")
+
+    def gated(v: ir.Value) -> ir.Value:
+        return arith.mulf(v, maths.sigmoid(v if alpha == 1 else arith.mulf(constant_like(alpha, v), v)))
+
+    return _in_f32(gated)(e, x)
 
 
 @elementwise("Gelu", "microsoft.Gelu")
