@@ -11,7 +11,7 @@ from dataclasses import asdict
 import numpy as np
 from mlir import ir
 
-from onnxc.passes.kernels import contraction, depthwise, scalars
+from onnxc.passes.kernels import contraction, depthwise, patch_tiles, scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
@@ -20,6 +20,7 @@ from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_gri
 from onnxc.passes.kernels.register_tiles import choose_tile
 
 GRAIN_NANOSECONDS = 20_000
+ALGORITHMS = {"depthwise": depthwise, "patch": patch_tiles}  # beside "direct", which is here
 
 
 def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
@@ -27,6 +28,8 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     p = Conv.of(kernel)
     if depthwise.applies(p):
         return depthwise.choose(p, target)
+    if patch_tiles.applies(p, target) and _weights(kernel) in kernel.constants:
+        return patch_tiles.choose(p, target)
     sums = contraction.arithmetic(p.elem, target, p.filters)
     rows, vectors = choose_tile(p.pixels, p.filters, sums.lanes, target, p.taps * p.channels)
     packed = int(_weights(kernel) in kernel.constants)
@@ -44,28 +47,27 @@ def _weights(kernel: KernelFunction) -> int:
 
 
 def packings(kernel: KernelFunction) -> list[Packing]:
-    if kernel.schedule["algorithm"] != "direct":
+    schedule = kernel.schedule
+    if not schedule.get("packed"):
         return []
-    s = ConvSchedule(**kernel.schedule)
-    if not s.packed:
-        return []
+    width = schedule["vectors"] * schedule["lanes"]
     p = Conv.of(kernel)
-    position, panels = _weights(kernel), -(-p.filters // s.width)
-    shape = (p.group, panels, p.taps, p.channels, s.width)
+    position, panels = _weights(kernel), -(-p.filters // width)
+    shape = (p.group, panels, p.taps, p.channels, width)
     kernel.func.attributes["kernel.window"] = ir.DenseI64ArrayAttr.get(list(p.kernel))
 
     def make(array: np.ndarray) -> np.ndarray:
         taps = array.reshape(p.taps, p.channels, p.group, p.filters)
-        padded = np.zeros((p.taps, p.channels, p.group, panels * s.width), array.dtype)
+        padded = np.zeros((p.taps, p.channels, p.group, panels * width), array.dtype)
         padded[..., : p.filters] = taps
-        return padded.reshape(p.taps, p.channels, p.group, panels, s.width).transpose(2, 3, 0, 1, 4)
+        return padded.reshape(p.taps, p.channels, p.group, panels, width).transpose(2, 3, 0, 1, 4)
 
-    return [Packing(position, shape, f"filters{p.group}x{s.width}", make)]
+    return [Packing(position, shape, f"filters{p.group}x{width}", make)]
 
 
 def launch(kernel: KernelFunction) -> Launch:
-    if kernel.schedule["algorithm"] == "depthwise":
-        return depthwise.launch(kernel)
+    if kernel.schedule["algorithm"] in ALGORITHMS:
+        return ALGORITHMS[kernel.schedule["algorithm"]].launch(kernel)
     p, s = Conv.of(kernel), ConvSchedule(**kernel.schedule)
     groups, panels, _ = pixel_grid(p, s)
     terms = p.taps * (p.channels if isinstance(p.channels, int) else 64)
@@ -75,7 +77,7 @@ def launch(kernel: KernelFunction) -> Launch:
 
 
 def emit(b: KernelBuilder) -> None:
-    if b.kernel.schedule["algorithm"] == "depthwise":
-        depthwise.emit(b)
+    if b.kernel.schedule["algorithm"] in ALGORITHMS:
+        ALGORITHMS[b.kernel.schedule["algorithm"]].emit(b)
         return
     PixelTiles(b, Conv.of(b.kernel), ConvSchedule(**b.kernel.schedule)).run()

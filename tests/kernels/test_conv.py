@@ -115,6 +115,26 @@ def test_depthwise(case, constant):
     assert check(**case, m=case["c"], group=case["c"], constant=constant, schedule=general).tobytes() == result.tobytes()
 
 
+DIRECT = {"algorithm": "direct", "rows": 6, "vectors": 2, "lanes": 8, "group": 2, "packed": 1, "prefetch": 1}
+
+
+@pytest.mark.parametrize("case", [
+    dict(size=(20, 30), c=3, m=40, window=(7, 7), pads=[3] * 4, strides=[2, 2]),
+    dict(size=(20, 30), c=1, m=33, window=(3, 3), pads=[1] * 4, images=2),
+    dict(size=(20, 31), c=4, m=16, window=(3, 3), pads=[0, 0, 1, 1], strides=[2, 2]),
+    dict(size=(9, 700), c=4, m=16, window=(5, 5), pads=[0, 5, 1, 1], dilations=[2, 1]),
+    dict(size=(500,), c=5, m=100, window=(11,), pads=[5, 5]),
+    dict(size=(4, 5, 6), c=3, m=17, window=(3, 2, 3), pads=[1, 0, 1, 1, 1, 1]),
+    dict(size=(1, 1), c=3, m=17, window=(3, 3), pads=[1] * 4),
+    dict(size=(3, 3), c=3, m=17, window=(7, 7), pads=[3, 3, 3, 3], bias=False, more=["Relu"]),
+])  # fmt: skip
+def test_few_channels(case):
+    result = check(**case)
+    assert check(**case, schedule=DIRECT).tobytes() == result.tobytes()
+    dynamic = {0: "N", **{i + 1: f"S{i}" for i in range(len(case["size"]))}}
+    assert check(**case, dynamic=dynamic).tobytes() == result.tobytes()
+
+
 @pytest.mark.parametrize("elem", ["f64", "f16", "bf16"])
 def test_element_types(elem):
     check((6, 5), 4, 20, (3, 3), pads=[1] * 4, elem=elem)
