@@ -215,7 +215,7 @@ def absent(loc: ir.Location, ip: ir.InsertionPoint | None = None) -> ir.Value:
     return ir.Operation.create("onnx.None", results=[ir.NoneType.get(loc.context)], loc=loc, ip=ip).result
 
 
-def attribute(value: object, context: ir.Context, kind: str | None = None) -> ir.Attribute:
+def attribute(value: Any, context: ir.Context, kind: str | None = None) -> ir.Attribute:
     """`value` as the dialect spells it; `kind` ("int", "floats", …) settles what Python's type leaves open."""
     if kind is None:
         kind = _kind_of(value)
@@ -236,7 +236,7 @@ def attribute(value: object, context: ir.Context, kind: str | None = None) -> ir
     raise CompilerBug("onnx dialect", f"a {kind} is not an attribute of this dialect")
 
 
-def _kind_of(value: object) -> str:
+def _kind_of(value: Any) -> str:
     if isinstance(value, (bool, int)):
         return "int"
     if isinstance(value, float):

@@ -15,6 +15,8 @@ from mlir import ir
 INLINE_LIMIT = 64
 """Constants of at most so many elements stand in the IR."""
 
+_CHUNK = 1 << 24  # bytes compared at once: a comparison of whole weights would need as much memory again
+
 _ELEMENTS: dict[np.dtype, str] = {
     np.dtype(dtype): element
     for element, dtype in {
@@ -155,7 +157,8 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
         return False
     if a is b or a.dtype == np.object_:
         return a is b or a.tolist() == b.tolist()
-    return bool(np.array_equal(_bytes(a), _bytes(b)))
+    left, right = _bytes(a), _bytes(b)
+    return all(np.array_equal(left[i : i + _CHUNK], right[i : i + _CHUNK]) for i in range(0, len(left), _CHUNK))
 
 
 def _bytes(array: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from onnx import GraphProto, ModelProto, inliner
+from onnx import GraphProto, ModelProto, defs, inliner
 
 from onnxc.dialects.signatures import short_name
 from onnxc.importer.inference import inferred
@@ -61,9 +61,14 @@ def _wanted(model: ModelProto, has_lowering: Callable[[str], bool]) -> set[tuple
         if name is None or has_lowering(name) or plain not in opsets:
             continue
         schema = schema_at(plain, op_type, opsets[plain])
-        if schema is not None and (schema.has_function or schema.has_context_dependent_function):
+        if schema is not None and has_body(schema):
             wanted.add((domain, op_type))
     return wanted
+
+
+def has_body(schema: defs.OpSchema) -> bool:
+    """Whether ONNX defines the operator by others."""
+    return bool(schema.function_opset_versions or schema.context_dependent_function_opset_versions)
 
 
 def _used(graph: GraphProto, used: set[tuple[str, str]]) -> None:

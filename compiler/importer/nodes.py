@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,7 +80,7 @@ def _text(data: bytes) -> str:
         return data.decode("latin-1")
 
 
-_READERS = {
+_READERS: dict[int, Callable[[AttributeProto, TensorReader], Any]] = {
     AttributeProto.INT: lambda a, _: a.i,
     AttributeProto.FLOAT: lambda a, _: a.f,
     AttributeProto.STRING: lambda a, _: _text(a.s),

@@ -18,7 +18,7 @@ from onnxc.dialects.types import ONNX_ELEMENTS
 from onnxc.dialects.weights import dtype_of
 from onnxc.importer.wire import read_marker
 
-_BITS = {
+_BITS: dict[int, int] = {
     TensorProto.UINT4: 4,
     TensorProto.INT4: 4,
     TensorProto.FLOAT4E2M1: 4,
