@@ -1,0 +1,150 @@
+"""graph -> graph: softmax(Q·Kᵀ·scale + mask)·V is one op, on tensors with the heads still side by side where possible.
+
+Before:  %q = "onnx.Transpose"("onnx.Reshape"(%q3, [B, S, H, D])) {perm = [0, 2, 1, 3]}        %k, %v likewise
+         %1 = "onnx.MatMul"(%q, "onnx.Transpose"(%k) {perm = [0, 1, 3, 2]})
+         %2 = "onnx.Add"("onnx.Mul"(%1, %scale), %mask)      %3 = "onnx.Softmax"(%2)      %4 = "onnx.MatMul"(%3, %v)
+         %5 = "onnx.Reshape"("onnx.Transpose"(%4) {perm = [0, 2, 1, 3]}, [B, S, H·D])
+After:   %5 = "onnx.Attention"(%q3, %k3, %v3, %mask) {scale, q_num_heads, kv_num_heads}
+Or:      %4 = "onnx.Attention"(%q, %k, %v, %mask) {scale}, where some of them do not come from such a Reshape (a cache).
+Keeps:   values up to rounding; scores or weights that something else reads too. A Where by a mask with a number of at
+         most -1e9 is an additive mask: adding that number loses the score in rounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from mlir import ir
+
+from onnxc.dialects.levels import GRAPH
+from onnxc.dialects.onnx import OnnxOp
+from onnxc.dialects.types import Tensor
+from onnxc.passes.contract import Program, transforms
+from onnxc.passes.patterns.registry import product
+from onnxc.passes.rewriting import Rewriter, rewrite
+
+HEADS_FIRST = [0, 2, 1, 3]
+MASKED = -1e9
+
+
+@transforms(GRAPH, GRAPH)
+def recognise_attention(program: Program) -> None:
+    rewrite(program, {"MatMul": [attention], "Reshape": [joined_heads]})
+
+
+@dataclass(frozen=True)
+class Scores:
+    """scale · Q·Kᵀ + mask, with K as it is multiplied (transposed)."""
+
+    q: ir.Value
+    transposed_k: ir.Value
+    scale: float
+    mask: ir.Value | None
+
+
+def attention(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    weights, v = op.operands
+    softmax = rw.producer(weights, "Softmax")
+    rank = Tensor.of(v.type).rank
+    if softmax is None or rank != 4 or Tensor.of(weights.type).rank != 4 or not rw.single_use(weights):
+        return None
+    if softmax.attr("axis", -1) not in (-1, 3) or not rw.single_use(softmax.operands[0]):
+        return None
+    scores = _scores(softmax.operands[0], rw)
+    if scores is None:
+        return None
+    k = _untransposed(scores.transposed_k, rw)
+    heads = {Tensor.of(value.type).dims[1] for value in (scores.q, k, v)}
+    if len(heads) != 1 or Tensor.of(k.type).dims[0] != Tensor.of(scores.q.type).dims[0]:
+        return None  # broadcast operands
+    mask = [] if scores.mask is None else [scores.mask]
+    return rw.one("Attention", [scores.q, k, v, *mask], op.results[0].type, {"scale": scores.scale})
+
+
+def _scores(value: ir.Value, rw: Rewriter) -> Scores | None:
+    """Reads the scores backwards: a mask, a factor, the product of Q and Kᵀ."""
+    mask, shape = None, Tensor.of(value.type).dims
+    op = rw.producer(value, "Add", "Where")
+    if op is not None:
+        found = _masked(op, rw)
+        if found is None or Tensor.of(found[1].type).dims[-1:] != shape[-1:]:
+            return None
+        value, mask = found
+        if Tensor.of(value.type).dims != shape or not rw.single_use(value):
+            return None
+    scale, factors = product(value, rw)
+    matmul = rw.producer(factors[0], "MatMul") if len(factors) == 1 else None
+    if matmul is None or Tensor.of(factors[0].type).dims != shape or scale <= 0:
+        return None
+    if any(Tensor.of(operand.type).rank != 4 for operand in matmul.operands):
+        return None
+    if factors[0] != value and not rw.single_use(factors[0]):
+        return None
+    q_scale, q = product(matmul.operands[0], rw, root=False)
+    if len(q) != 1 or q_scale <= 0 or Tensor.of(q[0].type).dims != Tensor.of(matmul.operands[0].type).dims:
+        q_scale, q = 1.0, [matmul.operands[0]]
+    return Scores(q[0], matmul.operands[1], scale * q_scale, mask)
+
+
+def _masked(op: OnnxOp, rw: Rewriter) -> tuple[ir.Value, ir.Value] | None:
+    """(scores, what is added to them)"""
+    if op.name == "Add":
+        return next(
+            ((value, other) for value, other in (op.operands, op.operands[::-1]) if _is_scores(value, rw)), None
+        )
+    condition, value, other = op.operands
+    number = rw.scalar(other)
+    if number is None or number > MASKED or not _is_scores(value, rw):
+        return None
+    elem = Tensor.of(value.type).elem
+    none, all_of_it = (rw.constant_of(np.array(x), elem) for x in (0.0, number))
+    return value, rw.one("Where", [condition, none, all_of_it], Tensor.of(condition.type).of_elem(elem))
+
+
+def _is_scores(value: ir.Value, rw: Rewriter) -> bool:
+    _, factors = product(value, rw)
+    return len(factors) == 1 and rw.producer(factors[0], "MatMul") is not None
+
+
+def _untransposed(transposed: ir.Value, rw: Rewriter) -> ir.Value:
+    """K from Kᵀ: without the Transpose that swapped its last axes, else with one more."""
+    op = rw.producer(transposed, "Transpose")
+    if op is None:
+        return rw.transpose(transposed, [0, 1, 3, 2])
+    perm = list(op.attr("perm") or [3, 2, 1, 0])
+    perm = [perm[0], perm[1], perm[3], perm[2]]
+    return op.operands[0] if perm == [0, 1, 2, 3] else rw.transpose(op.operands[0], perm)
+
+
+def joined_heads(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    """An Attention whose operands were split into heads, and whose result joins them: on rank 3."""
+    turned = rw.producer(op.operands[0], "Transpose")
+    if turned is None or list(turned.attr("perm") or ()) != HEADS_FIRST:
+        return None
+    inner = rw.producer(turned.operands[0], "Attention")
+    if inner is None or not (rw.single_use(op.operands[0]) and rw.single_use(turned.operands[0])):
+        return None
+    batch, heads, rows, width = Tensor.of(turned.operands[0].type).dims
+    if Tensor.of(op.results[0].type).shape != (batch, rows, heads * width) or not isinstance(heads, int):
+        return None
+    flat = [_flat(value, rw) for value in inner.operands[:3]]
+    if any(value is None for value in flat):
+        return None
+    attrs = {"scale": inner.attr("scale"), "q_num_heads": heads, "kv_num_heads": heads}
+    return rw.one("Attention", [*flat, *inner.operands[3:]], op.results[0].type, attrs)
+
+
+def _flat(value: ir.Value, rw: Rewriter) -> ir.Value | None:
+    """[B, S, H·D] behind a [B, H, S, D] that was split into heads."""
+    turned = rw.producer(value, "Transpose")
+    if turned is None or list(turned.attr("perm") or ()) != HEADS_FIRST:
+        return None
+    split = rw.producer(turned.operands[0], "Reshape")
+    if split is None:
+        return None
+    batch, rows, heads, width = Tensor.of(turned.operands[0].type).dims
+    source = split.operands[0]
+    if Tensor.of(source.type).shape == (batch, rows, heads * width):
+        return source
+    return rw.reshape(source, [batch, rows, heads * width])
