@@ -24,6 +24,7 @@ from onnxc.passes.recognise import recognise
 from onnxc.passes.remove_dead import remove_dead
 from onnxc.passes.simplify import simplify
 from onnxc.passes.split_to_slices import split_to_slices
+from onnxc.passes.use_winograd import use_winograd
 from onnxc.passes.to_nhwc import to_nhwc
 
 #: operators that some pass replaces before kernels are formed
@@ -50,6 +51,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         simplify,
         infer_shapes,
         check_shapes,
+        use_winograd,
         expand_resize,
         split_to_slices,
         innermost_softmax,

@@ -25,6 +25,8 @@ from onnxc.passes.kernels import (
     resize,
     scatter,
     softmax,
+    winograd_input,
+    winograd_output,
 )
 from onnxc.passes.kernels import map as map_kernel
 
@@ -33,6 +35,8 @@ KINDS: dict[str, ModuleType] = {
     "concat": concat,
     "conv": conv,
     "conv_transpose": conv_transpose,
+    "winograd_input": winograd_input,
+    "winograd_output": winograd_output,
     "matmul": matmul,
     "pad": pad,
     "reduce": reduce,
@@ -53,6 +57,8 @@ ROOTS: dict[str, str] = {
     "onnx.Concat": "concat",
     "kernel.conv": "conv",
     "kernel.conv_transpose": "conv_transpose",
+    "kernel.winograd_input": "winograd_input",
+    "kernel.winograd_output": "winograd_output",
     "onnx.MatMul": "matmul",
     "onnx.Gemm": "matmul",
     "onnx.microsoft.FusedMatMul": "matmul",
@@ -90,7 +96,7 @@ READS_ONCE: set[str] = {
 }
 
 # Kinds that evaluate element-wise consumers on their result before they store it.
-EPILOGUES: set[str] = {"conv", "conv_transpose", "matmul", "reduce", "pool", "resize", "softmax", "normalization"}
+EPILOGUES: set[str] = {"conv", "conv_transpose", "winograd_output", "matmul", "reduce", "pool", "resize", "softmax", "normalization"}
 
 # Kinds that keep intermediate values in the result's buffer: all they fuse has the root's element type.
 IN_RESULT: set[str] = {"softmax", "normalization"}

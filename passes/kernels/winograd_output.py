@@ -1,0 +1,77 @@
+"""Kernel kind `winograd_output`: products [points², tiles, M] → [N, H, W, M], with bias and epilogue.
+
+A unit is a row of tiles; vectors run over filters. Pixels of the last tiles beyond the result are left out.
+"""
+
+from __future__ import annotations
+
+from mlir import ir
+from mlir.dialects import vector
+
+from onnxc.dialects.types import Tensor
+from onnxc.passes.kernels import contraction, scalars
+from onnxc.passes.kernels import index_math as im
+from onnxc.passes.kernels.builder import KernelBuilder
+from onnxc.passes.kernels.evaluate import Evaluator, Lanes
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.winograd_points import SIZES, Transforms
+
+GRAIN_NANOSECONDS = 20_000
+
+
+def launch(kernel: KernelFunction) -> Launch:
+    op = kernel.root
+    result = Tensor.of(op.results[0].type)
+    rows, columns = op.attr("tiles")
+    nanoseconds = max(1, columns * result.shape[3] // 4)
+    return Launch(result.shape[0] * rows, max(1, GRAIN_NANOSECONDS // nanoseconds))
+
+
+def emit(b: KernelBuilder) -> None:
+    op, ev = b.kernel.root, Evaluator(b)
+    sums = contraction.arithmetic(Tensor.of(op.results[0].type).elem, b.target)
+    filters = Tensor.of(op.results[0].type).shape[3]
+    rows, columns = op.attr("tiles")
+    with b.loop(b.begin, b.end) as unit:
+        image, row = im.floordiv(unit, rows), im.mod(unit, rows)
+        with b.loop(0, columns) as column:
+            number = im.add(im.mul(unit, columns), column)
+            whole = filters // sums.lanes * sums.lanes
+            if whole:
+                with b.loop(0, whole, sums.lanes) as first, ev.scope():
+                    _tile(b, ev, sums, number, image, row, column, first, None)
+            if whole < filters:
+                type_ = ir.VectorType.get([sums.lanes], ir.IntegerType.get_signless(1))
+                with ev.scope():
+                    mask = vector.create_mask(type_, [im.value(filters - whole)])
+                    _tile(b, ev, sums, number, image, row, column, whole, mask)
+
+
+def _tile(b: KernelBuilder, ev: Evaluator, sums, number, image, row, column, first, mask) -> None:
+    op = b.kernel.root
+    products, tile = b.inputs[op.operands[0]], op.attr("tile")
+    points = SIZES[tile]
+    lanes = Lanes(sums.lanes, 3, mask)
+    start = im.add(im.mul(number, products.strides[1]), first)
+    values = [[sums.widen(products.load_vector(im.add(start, im.mul(products.strides[0], i * points + j)), sums.lanes, mask))
+               for j in range(points)] for i in range(points)]
+    transforms = Transforms(sums, tile)
+    after = transforms.square(values, transforms.outputs)
+    bias = op.operands[1] if len(op.operands) > 1 else None
+    offset = None if bias is None else sums.widen(ev.at(bias, (first,), Lanes(sums.lanes, 0, mask)))
+    for i, line in enumerate(after):
+        for j, v in enumerate(line):
+            y, x = im.add(im.mul(row, tile), i), im.add(im.mul(column, tile), j)
+            v = v if offset is None else scalars.add(v, offset)
+            with b.when(_inside(b, op, y, x, i, j)), ev.scope():
+                contraction.store_tile(b, ev, op.results[0], lambda _: lanes, lambda r, _: [image, y, x, first], 1, 1,
+                                       lambda p, at, total: sums.narrow(total), [v])
+
+
+def _inside(b: KernelBuilder, op, y: im.Index, x: im.Index, i: int, j: int) -> bool | ir.Value:
+    inside: bool | ir.Value = True
+    for at, own, extent in ((y, i, b.shape(op.results[0])[1]), (x, j, b.shape(op.results[0])[2])):
+        last = None if not isinstance(extent, int) else (extent - 1) % op.attr("tile")
+        if last is None or own > last:  # only in the last row or column of tiles can it lie outside
+            inside = im.both(inside, im.compare(at, "<", extent))
+    return inside

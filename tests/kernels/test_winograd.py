@@ -1,0 +1,70 @@
+"""The Winograd kernels: input and output transforms around a product in numpy; and the pass that puts them in."""
+
+import numpy as np
+import pytest
+from mlir import ir
+from onnxc.dialects import onnx
+from onnxc.dialects.weights import WeightStore
+from onnxc.passes.contract import Options, Program
+from onnxc.passes.kernels.winograd_points import SIZES, transformed_weights
+from onnxc.passes.use_winograd import use_winograd
+from onnxc.targets import target_for
+
+from .harness import run
+from .test_conv import reference
+from .test_matmul import numbers, spell
+
+CASES = [
+    ((8, 12), 16, 16, [1, 1, 1, 1], 1), ((7, 7), 20, 33, [1, 1, 1, 1], 2), ((9, 6), 16, 8, [0, 0, 0, 0], 1),
+    ((5, 5), 3, 17, [2, 0, 1, 1], 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("size, c, m, pads, images", CASES)
+@pytest.mark.parametrize("mcpu", ["native", "x86-64-v3"])
+def test_transforms(tile, size, c, m, pads, images, mcpu):
+    rng = np.random.default_rng(0)
+    x, w, bias = numbers(rng, (images, *size, c)), numbers(rng, (3, 3, c, m)), numbers(rng, (m,))
+    expected = np.maximum(reference(x, w, bias.astype(np.float64), [1, 1], [1, 1], pads, 1), 0)
+    grid = [-(-d // tile) for d in expected.shape[1:3]]
+    points, tiles = SIZES[tile] ** 2, images * grid[0] * grid[1]
+    common = f"tile = {tile} : i64, tiles = array<i64: {grid[0]}, {grid[1]}>"
+    moved, out = f"tensor<{spell((points, tiles, c))}>", f"tensor<{spell(expected.shape)}>"
+    (v,) = run(f'''func.func private @k(%x: tensor<{spell(x.shape)}>) -> {moved}
+        attributes {{kernel.kind = "winograd_input", kernel.root = "kernel.winograd_input"}} {{
+      %0 = "kernel.winograd_input"(%x) {{{common}, pads = array<i64: {", ".join(map(str, pads))}>}} : (tensor<{spell(x.shape)}>) -> {moved}
+      return %0 : {moved} }}''', x, mcpu=mcpu)
+    products = np.matmul(v, transformed_weights(w, tile))
+    given = f"tensor<{spell(products.shape)}>"
+    (result,) = run(f'''func.func private @k(%p: {given}, %b: tensor<{m}xf32>) -> {out}
+        attributes {{kernel.kind = "winograd_output", kernel.root = "kernel.winograd_output"}} {{
+      %0 = "kernel.winograd_output"(%p, %b) {{{common}}} : ({given}, tensor<{m}xf32>) -> {out}
+      %1 = "onnx.Relu"(%0) : ({out}) -> {out}
+      return %1 : {out} }}''', products, bias, mcpu=mcpu)
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=3e-5 * np.abs(expected).max())
+
+
+TEXT = """
+func.func @main(%x: tensor<1x56x56x64xf32>) -> tensor<1x56x56x64xf32> {
+  %w = "onnx.Constant"() {weight = "w"} : () -> tensor<3x3x64x64xf32>
+  %0 = "kernel.conv"(%x, %w) {strides = array<i64: 1, 1>, dilations = array<i64: 1, 1>, pads = array<i64: 1, 1, 1, 1>,
+                              group = 1 : i64} : (tensor<1x56x56x64xf32>, tensor<3x3x64x64xf32>) -> tensor<1x56x56x64xf32>
+  return %0 : tensor<1x56x56x64xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_pass(strict):
+    weights = WeightStore()
+    w = np.random.default_rng(0).standard_normal((3, 3, 64, 64), np.float32)
+    weights.add(w, "w")
+    with onnx.new_context(), ir.Location.unknown():
+        program = Program(ir.Module.parse(TEXT), weights, Options(target=target_for("x86-64-v3"), verify=True, strict=strict))
+        use_winograd(program)
+        text = str(program.module)
+    assert ("kernel.conv" in text) == strict
+    if not strict:
+        assert "kernel.winograd_output" in text
+        assert weights.get("w:winograd4").shape == (36, 64, 64)
