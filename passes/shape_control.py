@@ -15,7 +15,7 @@ from mlir import ir
 from onnxc.dialects import dims
 from onnxc.dialects.dims import Dim
 from onnxc.dialects.onnx import OnnxOp
-from onnxc.dialects.shapes import IllegalShape
+from onnxc.dialects.shapes import IllegalShape, UnknownOperandRank, UnknownRank
 from onnxc.dialects.types import Tensor
 from onnxc.passes.shape_binding import bound_symbols
 
@@ -291,6 +291,11 @@ def _set_results(inference: Inference, op: ir.Operation, types: Types, values: S
             continue
         if result.type != type_:
             result.set_type(type_)
+    unranked = [index for index, tensor in enumerate(types) if tensor is not None and tensor.shape is None]
+    if unranked and inference.unknown:
+        raise UnknownOperandRank("a rank inside is not known")  # its cause is noted already
+    if unranked:
+        raise UnknownRank(f"result {unranked[0]} has another rank in each branch or trip")
 
 
 VISIT: dict[str, Callable[[Inference, ir.Operation], None]] = {
