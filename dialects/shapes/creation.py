@@ -86,7 +86,7 @@ def random(c: ShapeContext) -> list[Tensor]:
     return [Tensor(ONNX_ELEMENTS[c.attr("dtype", 1)], tuple(c.attr("shape", [])))]
 
 
-@infers("RandomNormalLike", "RandomUniformLike")
+@infers("Bernoulli", "RandomNormalLike", "RandomUniformLike")
 def random_like(c: ShapeContext) -> list[Tensor]:
     given = c.attr("dtype", None)
     return [c.tensor(0).of_elem(ONNX_ELEMENTS[given]) if given else c.tensor(0)]

@@ -11,7 +11,7 @@ UNARY = (
     "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Hardmax", "Identity", "LeakyRelu", "Log",
     "LogSoftmax", "Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign",
     "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu",
-    "Bernoulli", "microsoft.Gelu", "microsoft.FastGelu", "microsoft.QuickGelu",
+    "microsoft.Gelu", "microsoft.FastGelu", "microsoft.QuickGelu",
 )  # fmt: skip
 ARITHMETIC = ["Add", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Mod", "Mul", "PRelu", "Pow", "Sub"]
 LOGIC = ["And", "Equal", "Greater", "GreaterOrEqual", "Less", "LessOrEqual", "Or", "Xor"]

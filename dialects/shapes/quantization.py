@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onnxc.dialects.shapes.broadcasting import broadcast_shapes
 from onnxc.dialects.shapes.movement import concatenated
 from onnxc.dialects.shapes.registry import ShapeContext, infers
 from onnxc.dialects.types import ONNX_ELEMENTS, Tensor
@@ -23,6 +24,24 @@ def dequantize_linear(c: ShapeContext) -> list[Tensor]:
 @infers("DynamicQuantizeLinear")
 def dynamic_quantize_linear(c: ShapeContext) -> list[Tensor]:
     return [c.tensor(0).of_elem("ui8"), Tensor("f32", ()), Tensor("ui8", ())]
+
+
+@infers("microsoft.QLinearAdd", "microsoft.QLinearMul")
+def qlinear_binary(c: ShapeContext) -> list[Tensor]:
+    return [Tensor(c.elem(0), broadcast_shapes(c, c.shape(0), c.shape(3)))]
+
+
+@infers("microsoft.QLinearSigmoid", "microsoft.QLinearLeakyRelu")
+def qlinear_unary(c: ShapeContext) -> list[Tensor]:
+    return [c.tensor(0)]
+
+
+@infers("microsoft.QLinearGlobalAveragePool")
+def qlinear_pool(c: ShapeContext) -> list[Tensor]:
+    x = c.shape(0)
+    if c.attr("channels_last", 0):
+        return [Tensor(c.elem(0), (x[0], *[1] * (len(x) - 2), x[-1]))]
+    return [Tensor(c.elem(0), (*x[:2], *[1] * (len(x) - 2)))]
 
 
 @infers("microsoft.QLinearConcat")

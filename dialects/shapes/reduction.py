@@ -38,8 +38,10 @@ def arg_reduce(c: ShapeContext) -> list[Tensor]:
 
 @infers("CumSum", "CumProd")
 def cumulate(c: ShapeContext) -> list[Tensor]:
-    for axis in c.constants(1, "axis"):
-        c.axis(axis, len(c.shape(0)))
+    """An axis that is computed at run time stays an operand: the shape does not depend on it."""
+    if c.known(1) is not None:
+        for axis in c.constants(1, "axis"):
+            c.axis(axis, len(c.shape(0)))
     return [c.tensor(0)]
 
 
