@@ -2,8 +2,8 @@
 
 Before:  %0 = "onnx.Conv"(%x, %w, %b)      %1 = "onnx.BatchNormalization"(%0, %scale, %bias, %mean, %var)
 After:   %1 = "onnx.Conv"(%x, %w', %b')
-Also:    a Mul, Div, Add or Sub by such a constant; after Conv, ConvTranspose, Gemm and MatMul. A BatchNormalization
-         after something else is a Mul and an Add by constants, and runs of those are one of each.
+Also:    a Mul, Div, Add or Sub by such a constant; after Conv, ConvTranspose, Gemm and MatMul, and before a Conv. A
+         BatchNormalization after something else is a Mul and an Add by constants, and runs of those are one of each.
 Keeps:   values up to rounding (constants are combined in f64, once); a contraction whose result others read too.
 Leaves:  no BatchNormalization that does not train.
 """
@@ -20,7 +20,7 @@ from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.rewriting import Rewriter, rewrite
-from onnxc.passes.weight_scaling import SCALABLE, scaled
+from onnxc.passes.weight_scaling import SCALABLE, absorbed, is_padded, scaled
 
 LIMIT = 1 << 16  # elements of a constant that may be a factor of each channel
 FLOATS = ("f16", "bf16", "f32", "f64")
@@ -29,7 +29,7 @@ FLOATS = ("f16", "bf16", "f32", "f64")
 @transforms(GRAPH, GRAPH)
 def fold_batch_norm(program: Program) -> None:
     rules = dict.fromkeys(("Mul", "Div", "Add", "Sub"), [fold_affine, merge_affine])
-    rewrite(program, {**rules, "BatchNormalization": [batch_norm]})
+    rewrite(program, {**rules, "BatchNormalization": [batch_norm], "Conv": [fold_affine_before]})
 
 
 @dataclass(frozen=True)
@@ -104,6 +104,19 @@ def fold_affine(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
         return None
     inner = rw.producer(found.x, *SCALABLE)
     return None if inner is None else scaled(inner, found.factor, found.term, rw)
+
+
+def fold_affine_before(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    """A factor of each input channel goes into the weights. So does a term, where no pads would need it."""
+    found = affine(rw.producer(op.operands[0]), rw) if rw.single_use(op.operands[0]) else None
+    if found is None or Tensor.of(op.operands[0].type).rank is None:
+        return None
+    rest = affine(rw.producer(found.x), rw) if _is_term(found) and rw.single_use(found.x) else None
+    if rest is not None and not _is_term(rest):  # x * a + b
+        found = Affine(rest.x, rest.factor, found.term)
+    if _is_term(found) and is_padded(op):
+        return None
+    return absorbed(op, found.x, found.factor, found.term, rw)
 
 
 def merge_affine(op: OnnxOp, rw: Rewriter) -> ir.Value | None:

@@ -76,3 +76,35 @@ def _matmul(op: OnnxOp, weights: np.ndarray, factors: np.ndarray, terms: np.ndar
     if not terms.any():
         return product
     return rw.one("Add", [product, rw.constant_of(terms, Tensor.of(product.type).elem)], product.type)
+
+
+def is_padded(op: OnnxOp) -> bool:
+    """Whether a Conv reads zeros around its operand."""
+    mode = op.attr("auto_pad", "NOTSET") or "NOTSET"
+    return mode.startswith("SAME") or (mode == "NOTSET" and any(op.attr("pads") or ()))
+
+
+def absorbed(op: OnnxOp, x: ir.Value, factor: np.ndarray, term: np.ndarray, rw: Rewriter) -> ir.Value | None:
+    """A Conv of x * factor + term (f64) as one of x, or of x + term / factor where pads are zeros of the product."""
+    weights, tensor = rw.array(op.operands[1]), Tensor.of(x.type)
+    if weights is None:
+        return None
+    channels, groups = weights.shape[1] * op.attr("group", 1), op.attr("group", 1)
+    factors, terms = (along_channels(array, weights.ndim, 1, channels) for array in (factor, term))
+    bias = op.operands[2] if len(op.operands) > 2 else None
+    old = np.zeros(weights.shape[0]) if bias is None else rw.array(bias)
+    if factors is None or terms is None or old is None or not factors.all():
+        return None
+    # [M, C/g, …]: output channels of group i read its input channels
+    shaped = np.repeat(factors.reshape(groups, -1), weights.shape[0] // groups, axis=0)
+    new = weights.astype(np.float64) * shaped.reshape(*shaped.shape, *[1] * (weights.ndim - 2))
+    if terms.any() and is_padded(op):
+        x = rw.one(
+            "Add", [x, rw.constant_of((terms / factors).reshape(-1, *[1] * (weights.ndim - 2)), tensor.elem)], tensor
+        )
+    elif terms.any():
+        sums = weights.astype(np.float64).reshape(*weights.shape[:2], -1).sum(axis=2)
+        seen = np.repeat(terms.reshape(groups, -1), weights.shape[0] // groups, axis=0)
+        old = old.astype(np.float64) + (sums * seen).sum(axis=1)
+    made = [rw.constant_of(new, tensor.elem), rw.constant_of(old, tensor.elem)]
+    return rw.again(op, [x, *made] if bias is not None or old.any() else [x, made[0]])

@@ -102,6 +102,17 @@ def arg_extreme(op: OnnxOp, layouts: Layouts) -> bool:
     return unary(op, layouts, order, order if op.attr("keepdims", 1) else dropped(order, [axis]), attrs)
 
 
+@carries("QuantizeLinear", "DequantizeLinear")
+def quantised(op: OnnxOp, layouts: Layouts) -> bool:
+    """One scale for all, or one for each index of an axis."""
+    order, scale = layouts.order(op.operands[0]), Tensor.of(op.operands[1].type)
+    if order is None or op.attr("block_size", 0) or len(scale.dims) > 1:
+        return False
+    axis = op.attr("axis", 1) % len(order)
+    attrs = layouts.attributes(op) | {"axis": order.index(axis)}
+    return unary(op, layouts, order, order, attrs, op.operands[1:])
+
+
 @carries("Slice")
 def slice_(op: OnnxOp, layouts: Layouts) -> bool:
     order, starts, ends = layouts.order(op.operands[0]), op.values(1), op.values(2)

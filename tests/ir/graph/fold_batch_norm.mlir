@@ -60,3 +60,23 @@ func.func @others(%x: tensor<1x2x3x3xf32>, %y: tensor<3x2xf32>) -> (tensor<1x4x3
   %7 = "onnx.Mul"(%6, %s) : (tensor<3x2xf32>, tensor<f32>) -> tensor<3x2xf32>
   return %1, %4, %7 : tensor<1x4x3x3xf32>, tensor<3x2xf32>, tensor<3x2xf32>
 }
+
+// Before a convolution: the factor goes into the weights; the term too where nothing is padded, else it is divided by the factor.
+// CHECK-LABEL: func.func @before
+// CHECK:         %[[A:.*]] = "onnx.Conv"(%arg0, %{{.*}}, %{{.*}}) {group = 2 : i64}
+// CHECK:         %[[T:.*]] = "onnx.Add"(%arg0
+// CHECK:         %[[B:.*]] = "onnx.Conv"(%[[T]], %{{.*}}) {group = 2 : i64, pads = array<i64: 1, 1, 1, 1>}
+// CHECK:         return %[[A]], %[[B]]
+func.func @before(%x: tensor<1x2x3x3xf32>) -> (tensor<1x4x2x2xf32>, tensor<1x4x4x4xf32>) {
+  %w = "onnx.Constant"() {value = dense<[[[[1.0, 2.0], [3.0, 4.0]]], [[[5.0, 6.0], [7.0, 8.0]]], [[[-1.0, 2.0], [-3.0, 4.0]]], [[[0.0, 1.0], [1.0, 0.0]]]]> : tensor<4x1x2x2xf32>} : () -> tensor<4x1x2x2xf32>
+  %b = "onnx.Constant"() {value = dense<[1.0, 2.0, 3.0, 4.0]> : tensor<4xf32>} : () -> tensor<4xf32>
+  %s = "onnx.Constant"() {value = dense<[[[2.0]], [[3.0]]]> : tensor<2x1x1xf32>} : () -> tensor<2x1x1xf32>
+  %t = "onnx.Constant"() {value = dense<[[[0.5]], [[-1.5]]]> : tensor<2x1x1xf32>} : () -> tensor<2x1x1xf32>
+  %0 = "onnx.Mul"(%x, %s) : (tensor<1x2x3x3xf32>, tensor<2x1x1xf32>) -> tensor<1x2x3x3xf32>
+  %1 = "onnx.Add"(%0, %t) : (tensor<1x2x3x3xf32>, tensor<2x1x1xf32>) -> tensor<1x2x3x3xf32>
+  %2 = "onnx.Conv"(%1, %w, %b) {group = 2 : i64} : (tensor<1x2x3x3xf32>, tensor<4x1x2x2xf32>, tensor<4xf32>) -> tensor<1x4x2x2xf32>
+  %3 = "onnx.Mul"(%x, %s) : (tensor<1x2x3x3xf32>, tensor<2x1x1xf32>) -> tensor<1x2x3x3xf32>
+  %4 = "onnx.Add"(%3, %t) : (tensor<1x2x3x3xf32>, tensor<2x1x1xf32>) -> tensor<1x2x3x3xf32>
+  %5 = "onnx.Conv"(%4, %w) {group = 2 : i64, pads = array<i64: 1, 1, 1, 1>} : (tensor<1x2x3x3xf32>, tensor<4x1x2x2xf32>) -> tensor<1x4x4x4xf32>
+  return %2, %5 : tensor<1x4x2x2xf32>, tensor<1x4x4x4xf32>
+}
