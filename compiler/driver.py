@@ -145,7 +145,7 @@ def compile_model(model: Path | onnx.ModelProto, output: Path, options: Options,
     program = run.import_model(model, options.symbol(output))
     with program.context:
         inputs = input_values(program)
-    until = options.emit if kind == "mlir" else "loops"
+    until = options.emit or "loops"  # an .mlir output has a level
     run.run_passes(program, "loops" if until == "llvm" else until)
     run.report.kernels = len(program.notes.get("kernels", ()))
     if kind == "mlir":

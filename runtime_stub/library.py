@@ -56,7 +56,7 @@ class Library:
         self.model = function()
         descriptor = self.model.contents
         self.api = descriptor.api.contents
-        self.run = RUN(cast(self.api.run, c_void_p).value)
+        self.run = RUN(cast(self.api.run, c_void_p).value or 0)
         self.name = _text(descriptor.name)
         self.producer = _text(descriptor.producer)
         self.threaded = bool(descriptor.threaded)
