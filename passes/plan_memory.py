@@ -111,7 +111,7 @@ class _Liveness:
         self.position += 1
         if op.name != "onnx.If":  # what is used in a loop is used until its end
             for storage in self.storages[:used_before]:
-                if storage.death > start:
+                if storage.death >= start:  # the first trip reads the initial values where they lie
                     storage.death = self.position
         self._yielded(op)
 
