@@ -60,6 +60,8 @@ BASELINE = {
     "aarch64": ("generic", ("neon", "fp-armv8")),
     "riscv64": ("generic-rv64", ("m", "a", "f", "d", "c")),
 }
+# What people want to know of a CPU.
+NOTABLE = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "avx512vnni", "avx512bf16", "avx512fp16", "avxvnni", *AARCH64_ISA, "v"}
 X86_LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
@@ -100,8 +102,11 @@ class Target:
         return f"{self.triple};{self.base_cpu};tune={self.tune};{self.feature_string};v{self.vector_bits};{caches}"
 
     def __str__(self) -> str:
-        extra = [name for name in self.isa if not name.startswith("x86-64-v")]
-        return f"{self.arch} {self.cpu}" + (f" ({', '.join(extra)})" if extra else "")
+        known = [name for name in self.isa if name in NOTABLE and name != self.cpu]
+        levels = [name for name in known if name in X86_LEVELS]
+        shown = [*levels[-1:], *(name for name in known if name not in X86_LEVELS)]
+        named = self.cpu in X86_LEVELS or not shown
+        return f"{self.arch} {self.cpu}" + ("" if named else f" ({', '.join(shown)})")
 
 
 def target_for(mcpu: str | None = None, triple: str | None = None) -> Target:
