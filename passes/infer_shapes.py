@@ -155,6 +155,8 @@ class Inference:
             context = self.context_of(view)
             try:
                 return context, infer(context)
+            except ZeroDivisionError as zero:
+                raise IllegalShape("a size or an attribute that must not be 0 is 0") from zero
             except NeedsValues as need:
                 shape_binding.provide(self, view, need)
                 view = OnnxOp(view.op)  # operands may have been replaced

@@ -5,6 +5,7 @@ Every answer is sound: True and finite bounds are proofs, False and infinite bou
 
 from __future__ import annotations
 
+from functools import lru_cache
 from math import inf
 
 from onnxc.dialects.dims.expr import Atom, Dim, Expr, Monomial, polynomial, terms_of
@@ -28,8 +29,17 @@ def bounds(value: Dim) -> Interval:
     return value._bounds
 
 
-def nonnegative(value: Dim, depth: int = 4) -> bool:
+def nonnegative(value: Dim) -> bool:
     """Whether `value` is provably >= 0."""
+    if isinstance(value, int):
+        return value >= 0
+    if bounds(value)[0] >= 0:
+        return True
+    return _nonnegative(value, 4 if len(value.terms) < 8 else 1)  # the search branches at every term
+
+
+@lru_cache(maxsize=65536)
+def _nonnegative(value: Dim, depth: int) -> bool:
     if isinstance(value, int):
         return value >= 0
     if bounds(value)[0] >= 0:
@@ -63,11 +73,11 @@ def _nonnegative_by_relaxing(value: Expr, monomial: Monomial, coefficient: int, 
             return False
         # a//c <= a/c, and a//c >= (a-c+1)/c
         bound = numerator if coefficient < 0 else numerator - (divisor - 1)
-        return nonnegative(rest * divisor + scale * bound, depth)
+        return _nonnegative(rest * divisor + scale * bound, depth)
     if atom.op in ("min", "max", "broadcast"):
         one_is_enough = (atom.op == "max") if coefficient > 0 else (atom.op == "min")
         which = any if one_is_enough and atom.op != "broadcast" else all
-        return which(nonnegative(rest + scale * argument, depth) for argument in atom.args)
+        return which(_nonnegative(rest + scale * argument, depth) for argument in atom.args)
     return False
 
 

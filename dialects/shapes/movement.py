@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnxc.dialects import dims
 from onnxc.dialects.dims import Dim
 from onnxc.dialects.shapes.broadcasting import broadcast_shapes
-from onnxc.dialects.shapes.registry import IllegalShape, ShapeContext, UnknownRank, infers
+from onnxc.dialects.shapes.registry import IllegalShape, ShapeContext, infers
 from onnxc.dialects.types import Tensor
 
 
@@ -28,12 +28,16 @@ def squeeze(c: ShapeContext) -> list[Tensor]:
 
 
 def squeezed_axes(c: ShapeContext) -> list[int]:
-    """The axes that Squeeze takes away: operand 1, or all of size 1."""
+    """The axes that Squeeze takes away: operand 1, or all of size 1.
+
+    Without axes the rank would depend on sizes that are symbols: these are required to be other than 1.
+    """
     x = c.shape(0)
     if c.has(1):
         return c.axes(c.constants(1, "axes"), len(x))
-    if not c.tensor(0).is_static:
-        raise UnknownRank(f"it has no axes, and which of {', '.join(map(str, x))} are 1 is known at run time only")
+    for axis, dim in enumerate(x):
+        if not isinstance(dim, int):
+            c.require("!=", dim, 1, f"the size of axis {axis}, which a Squeeze without axes is compiled to keep")
     return [axis for axis, dim in enumerate(x) if dim == 1]
 
 

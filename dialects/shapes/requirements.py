@@ -10,7 +10,7 @@ from onnxc.dialects.dims import Dim
 
 @dataclass(frozen=True)
 class Requirement:
-    """`a kind b`; kind is `==`, `>=`, or `broadcasts` (equal, or one of them is 1). `what` tells what the sizes are.
+    """`a kind b`; kind is `==`, `!=`, `>=`, or `broadcasts` (equal, or one of them is 1). `what` tells what they are.
 
     `size` is `>=` for what is taken to be a size from then on: it is checked although proofs may assume it.
     """
@@ -30,13 +30,16 @@ class Requirement:
         if self.kind == ">=":
             return True if dims.nonnegative(gap) else False if dims.nonnegative(-gap - 1) else None
         low, high = dims.bounds(gap)
-        return (gap == 0) if isinstance(gap, int) else False if low > 0 or high < 0 else None
+        equal = (gap == 0) if isinstance(gap, int) else False if low > 0 or high < 0 else None
+        return equal if self.kind == "==" or equal is None else not equal
 
     def __str__(self) -> str:
         if self.kind == "broadcasts":
             return f"{self.what}: {self.a} and {self.b} do not broadcast"
         if self.kind in (">=", "size"):
             return f"{self.what}: {self.a} is less than {self.b}"
+        if self.kind == "!=":
+            return f"{self.what}: {self.a} is {self.b}"
         return f"{self.what}: {self.a} and {self.b} differ"
 
 

@@ -31,5 +31,5 @@ def emit_requirement(m: Machine, op: ir.Operation) -> None:
             unknown = [case for case in cases if not isinstance(case, bool)]
             holds = True if True in cases else arith.ori(arith.ori(unknown[0], unknown[1]), unknown[-1])
         else:
-            holds = im.compare(a, "==" if requirement.kind == "==" else ">=", b)
+            holds = im.compare(a, ">=" if requirement.kind == "size" else requirement.kind, b)
     m.require(holds, f"node '{node_name(op.location)}': {requirement}")

@@ -125,3 +125,19 @@ def test_all_illegal_nodes_are_named_at_once():
       %y = "onnx.Gemm"(%a, %a) : (tensor<2x3xf32>, tensor<2x3xf32>) -> tensor<*xf32>"""
     message = refusal(nodes, "tensor<2x3xf32>")
     assert [name for name in ("first", "depends", "node_1") if f"'{name}'" in message] == ["first", "node_1"]
+
+
+def test_a_squeeze_without_axes_keeps_what_is_not_known_to_be_one():
+    program = inferred("""
+      func.func @main(%x: tensor<?x1x3xf32, ["N", 1, 3]>) -> tensor<*xf32> {
+        %y = "onnx.Squeeze"(%x) : (tensor<?x1x3xf32, ["N", 1, 3]>) -> tensor<*xf32>
+        return %y : tensor<*xf32>
+      }""")
+    assert interpret(program.module, program.weights, [ones(2, 1, 3)])[0].shape == (2, 3)
+    with pytest.raises(AssertionError, match="which a Squeeze without axes is compiled to keep: N is 1"):
+        interpret(program.module, program.weights, [ones(1, 1, 3)])
+
+
+def test_a_zero_that_divides_is_refused():
+    node = '%y = "onnx.SpaceToDepth"(%a) {blocksize = 0} : (tensor<1x4x2x2xf32>) -> tensor<*xf32>'
+    assert "must not be 0 is 0" in refusal(node, "tensor<1x4x2x2xf32>")
