@@ -87,7 +87,7 @@ class DimArithmetic:
             return a // b
         if isinstance(b, int):
             return im.floordiv_signed(a, b)
-        return arith.floordivsi(im.value(a), im.maximum(b, 1))
+        return arith.floordivsi(im.value(a), im.value(im.select(im.compare(b, "==", 0), 1, b)))
 
     @staticmethod
     def mod(a: im.Index, b: im.Index) -> im.Index:

@@ -87,10 +87,10 @@ def _store(b: KernelBuilder, ev: Evaluator, at, base, length, mean: ir.Value, sc
     def finish(i: im.Index, mask: ir.Value | None, none: list[ir.Value]) -> list[ir.Value]:
         x = arith.subf(out.load_vector(im.add(base, i), width, mask), scalars.splat(mean, width))
         y = arith.mulf(x, scalars.splat(scale, width))
-        gain, shift = parameter(1, i, mask), parameter(2, i, mask)
-        y = y if gain is None else arith.mulf(y, gain)
-        y = y if shift is None else arith.addf(y, shift)
         with ev.scope():
+            gain, shift = parameter(1, i, mask), parameter(2, i, mask)
+            y = y if gain is None else arith.mulf(y, gain)
+            y = y if shift is None else arith.addf(y, shift)
             lanes = Lanes(width, rank - 1, mask)
             ev.seed(root.results[0], at(i), lanes, y)
             out.store_vector(ev.at(b.kernel.results[0], at(i), lanes), im.add(base, i), mask)

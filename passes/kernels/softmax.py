@@ -64,11 +64,14 @@ def _store(b: KernelBuilder, ev: Evaluator, outer, base, length, top: ir.Value, 
     if root.name == "Softmax":
         factor = arith.divf(scalars.constant_like(1, denominator), denominator)
     else:
-        factor = arith.addf(top, maths.log(denominator))
+        factor = maths.log(denominator)
 
     def finish(i: im.Index, mask: ir.Value | None, none: list[ir.Value]) -> list[ir.Value]:
         x = out.load_vector(im.add(base, i), width, mask)
-        y = arith.mulf(x, scalars.splat(factor, width)) if root.name == "Softmax" else arith.subf(x, scalars.splat(factor, width))
+        if root.name == "Softmax":
+            y = arith.mulf(x, scalars.splat(factor, width))
+        else:  # in two steps: top + log(…) would round what the difference needs
+            y = arith.subf(arith.subf(x, scalars.splat(top, width)), scalars.splat(factor, width))
         point, lanes = [*outer, i], Lanes(width, len(outer), mask)
         with ev.scope():
             ev.seed(root.results[0], point, lanes, y)

@@ -177,7 +177,16 @@ def eye_like(ev, op: OnnxOp, point) -> ir.Value:
 @moves("Trilu")
 def trilu(ev, op: OnnxOp, point) -> ir.Value:
     x = ev.at(op.operands[0], point)
-    k = ev.values(op, 1)[0] if len(op.op.operands) > 1 else 0
+    k = _diagonal(ev, op)
     diagonal = im.sub(point[-1], point[-2])
     keep = im.compare(diagonal, ">=", k) if op.attr("upper", 1) else im.compare(diagonal, "<=", k)
     return ev.builder.choose(keep, x.type, lambda: x, lambda: scalars.constant_like(0, x))
+
+
+def _diagonal(ev, op: OnnxOp) -> im.Index:
+    """Trilu's second operand: known, a tensor of one element, or absent."""
+    known = op.values(1)
+    if known is not None:
+        return ev.builder.dim(known[0])
+    operand = op.operands[1] if len(op.operands) > 1 else None
+    return 0 if operand is None else ev.builder.index_cast(ev.at(operand, [0] * len(ev.tensor(operand).dims)))
