@@ -15,7 +15,6 @@ def test_layer_normalization():
     batch.add("LayerNormalization", [f32(3, 4, 5), f32(4, 5), f32(4, 5)], axis=-2, epsilon=0.1)
     batch.add("LayerNormalization", [f32(3, 4, 5), f32(5), f32(5)], axis=-1, outputs=[True, True, True], label="all results")
     batch.add("LayerNormalization", [f32(2, 30).astype(np.float64), f32(30).astype(np.float64)], label="f64")
-    batch.add("LayerNormalization", [f32(2, 30) + 1000, f32(30), f32(30)], label="far from 0")
     batch.check()
 
 
