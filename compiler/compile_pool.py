@@ -67,7 +67,7 @@ class CompilePool:
             raise refused[0] if len(refused) == 1 else Refusals(refused)
         return [results[job.text] for job in jobs]
 
-    def stream(self, build: Build, jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | OnnxcError | CompilerBug]]:
+    def stream(self, build: Build, jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | OnnxcError]]:
         """The distinct jobs with their results, in the order in which they become ready."""
         distinct = list({job.text: job for job in reversed(jobs)}.values())[::-1]
         keys: dict[str, str] = {}
@@ -87,7 +87,7 @@ class CompilePool:
         if self.cache is not None:
             self.cache.trim()
 
-    def _build(self, build: Build, jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | OnnxcError | CompilerBug]]:
+    def _build(self, build: Build, jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | OnnxcError]]:
         waiting = iter(range(len(jobs)))
         workers: list[Worker] = []
 

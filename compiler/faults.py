@@ -51,7 +51,8 @@ def write_reproducer(error: BaseException, arguments: Sequence[str]) -> Path:
     copied = []
     for model in models:
         if model.stat().st_size <= LARGEST_COPY:
-            copied.append(shutil.copy(model, folder).removeprefix(f"{folder}{os.sep}"))
+            shutil.copy(model, folder)
+            copied.append(model.name)
     facts = {
         "command": ["onnxc", *arguments],
         "model": [str(model.resolve()) for model in models],

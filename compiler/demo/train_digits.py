@@ -174,7 +174,7 @@ def main(folder: Path) -> int:
     """Trains, reports the share of held-out images that are right, and writes both files into `folder`."""
     from sklearn.datasets import load_digits
 
-    data = load_digits()
+    data: Any = load_digits()
     images, labels = data.images.astype(np.float32)[:, None], data.target
     order = np.random.default_rng(SEED).permutation(len(images))
     held, seen = order[: len(order) // 5], order[len(order) // 5 :]
