@@ -18,6 +18,7 @@ from mlir.dialects import llvm as llvm_dialect
 
 from onnxc.elf_symbols import undefined_symbols
 from onnxc.errors import CompilerBug
+from onnxc.missing_instructions import expand_missing
 from onnxc.targets import Target
 
 # Order matters: masked transfers and multi-reductions become plain vector code first, reinterpret_casts are folded
@@ -71,10 +72,8 @@ def emit(llvm_ir: str, target: Target, kind: str = "obj") -> bytes:
     functions which neither the IR declares nor libc's memcpy family supplies (a maths function that was not expanded).
     """
     machine = target_machine(target)
-    if not target.has_fma:
-        llvm_ir = without_fma(llvm_ir)
     try:
-        module = llvm.parse_assembly(with_target_attributes(llvm_ir, target))
+        module = llvm.parse_assembly(with_target_attributes(expand_missing(llvm_ir, target), target))
         module.triple = target.triple
         module.data_layout = str(machine.target_data)
         module.verify()
@@ -169,31 +168,9 @@ PLAIN_FMA = """
 TWO_TO_27_PLUS_1 = "0x41A0000002000000"
 
 
-def without_fma(llvm_ir: str) -> str:
-    """The IR without fused multiply-adds, for CPUs where they would be calls of libm's fma.
-
-    f32 in two steps: its polynomials only lose a bit. f64 nearly exactly: double-double arithmetic and the reduction
-    of sine arguments rest on it. The results differ in the last bit from those of other CPUs.
-    """
-    helpers = []
-    for declared in re.findall(r"^declare .*@llvm\.fma\..*$", llvm_ir, re.MULTILINE):
-        kind, name = re.match(r"declare (.+?) @llvm\.fma\.([\w.]+)", declared).groups()
-        lanes = re.match(r"<(\d+) x ", kind)
-        split = f"splat (double {TWO_TO_27_PLUS_1})" if lanes else TWO_TO_27_PLUS_1
-        body = (EXACT_FMA if "double" in kind else PLAIN_FMA).format(
-            t=kind, split=split, m=f"<{lanes[1]} x i1>" if lanes else "i1"
-        )
-        if not lanes:
-            body = body.replace("zeroinitializer", "0.0")
-        arguments = f"{kind} %a, {kind} %b, {kind} %c"
-        helpers.append(f"define internal {kind} @onnxc.fma.{name}({arguments}) alwaysinline {{{body}}}\n")
-        llvm_ir = llvm_ir.replace(declared, "").replace(f"@llvm.fma.{name}(", f"@onnxc.fma.{name}(")
-    return llvm_ir + "\n" + "\n".join(helpers)
-
-
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """LLVM's -O2. Measured on the kernels of four convnets: code as fast as -O3's (within 1 %) for three quarters of the
-    compile time, which unrolls further. Without unrolling (4-9 % slower code) or with a handful of passes (2-35 %) it
+    """LLVM's -O2. On the kernels of four convnets its code is as fast as that of -O3, which unrolls further, for three
+    quarters of the compile time. Without unrolling (4-9 % slower code) or with a handful of passes (2-35 %) it
     would take half, see docs/decisions/0006.
     """
     tuning = llvm.create_pipeline_tuning_options(speed_level=2)

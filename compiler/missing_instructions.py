@@ -1,0 +1,147 @@
+"""Writes out, in LLVM IR, what a CPU has no instruction for and LLVM would call a library function for.
+
+Each operation is replaced by a call of an inlined function, so that loops are still vectorised.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from onnxc.targets import Target
+
+Spell = Callable[[str], str]  # see `_lanes`
+Body = Callable[[Spell], str]
+
+
+def expand_missing(llvm_ir: str, target: Target) -> str:
+    """The IR with fma in two steps (another last bit) and conversions from and to half as integer arithmetic (exact)
+    where the target needs it.
+    """
+    if not target.has_fma:
+        llvm_ir = _without_fma(llvm_ir)
+    if " half" in llvm_ir and "avx512fp16" not in target.features and target.arch != "aarch64":
+        llvm_ir = _replace_conversions(llvm_ir, "fptrunc", "double", "half", _double_to_half)
+        if "f16c" not in target.features:
+            llvm_ir = _replace_conversions(llvm_ir, "fpext", "half", "float", _half_to_float)
+            llvm_ir = _replace_conversions(llvm_ir, "fptrunc", "float", "half", _float_to_half)
+    return llvm_ir
+
+
+def _without_fma(llvm_ir: str) -> str:
+    helpers = []
+    for declared in re.findall(r"^declare .*@llvm\.fma\..*$", llvm_ir, re.MULTILINE):
+        kind, name = re.findall(r"declare (.+?) @llvm\.fma\.([\w.]+)", declared)[0]
+        body = f"  %p = fmul {kind} %a, %b\n  %s = fadd {kind} %p, %c\n  ret {kind} %s\n"
+        arguments = f"{kind} %a, {kind} %b, {kind} %c"
+        helpers.append(f"define internal {kind} @onnxc.fma.{name}({arguments}) alwaysinline {{\n{body}}}\n")
+        llvm_ir = llvm_ir.replace(declared, "").replace(f"@llvm.fma.{name}(", f"@onnxc.fma.{name}(")
+    return llvm_ir + "\n" + "\n".join(helpers)
+
+
+def _replace_conversions(llvm_ir: str, op: str, source: str, to: str, body: Body) -> str:
+    """Every `op source … to to`, of scalars or vectors, becomes a call of a function with `body(lanes)`."""
+    widths: set[str] = set()
+
+    def call(found: re.Match[str]) -> str:
+        result, lanes, value = found.group("result", "lanes", "value")
+        widths.add(lanes or "1")
+        kind = _lanes(lanes or "1")
+        return f"{result} = call {kind(to)} @onnxc.{source}_to_{to}.{lanes or 1}({kind(source)} {value})"
+
+    operand = rf"(?:<(?P<lanes>\d+) x {source}>|{source}) (?P<value>.+?)"
+    llvm_ir = re.sub(rf"(?P<result>%\S+) = {op} {operand} to (?:<\d+ x {to}>|{to})$", call, llvm_ir, flags=re.MULTILINE)
+    for lanes in sorted(widths, key=int):
+        kind = _lanes(lanes)
+        head = f"define internal {kind(to)} @onnxc.{source}_to_{to}.{lanes}({kind(source)} %x) alwaysinline {{"
+        llvm_ir += f"\n{head}\n{body(kind)}}}\n"
+    return llvm_ir
+
+
+def _lanes(lanes: str) -> Spell:
+    """Spells a type of so many lanes; of "i32 5", a constant, too."""
+
+    def spell(element: str) -> str:
+        kind, _, value = element.partition(" ")
+        if lanes == "1":
+            return element
+        return f"<{lanes} x {kind}>" + (f" splat ({element})" if value else "")
+
+    return spell
+
+
+def _half_to_float(t: Spell) -> str:
+    """Shifted into place, the exponent is 112 too small: a multiplication mends that, for denormals too."""
+    return f"""\
+  %b = bitcast {t("half")} %x to {t("i16")}
+  %u = zext {t("i16")} %b to {t("i32")}
+  %sign = and {t("i32 32768")}, %u
+  %high = shl {t("i32")} %sign, {_value(t, "i32 16")}
+  %size = and {t("i32 32767")}, %u
+  %place = shl {t("i32")} %size, {_value(t, "i32 13")}
+  %small = bitcast {t("i32")} %place to {t("float")}
+  %scaled = fmul {t("float")} %small, {_value(t, "float 0x46F0000000000000")}
+  %finite = bitcast {t("float")} %scaled to {t("i32")}
+  %special = or {t("i32 2139095040")}, %place
+  %isfinite = icmp ult {t("i32")} %size, {_value(t, "i32 31744")}
+  %chosen = select {t("i1")} %isfinite, {t("i32")} %finite, {t("i32")} %special
+  %signed = or {t("i32")} %chosen, %high
+  %r = bitcast {t("i32")} %signed to {t("float")}
+  ret {t("float")} %r
+"""
+
+
+def _float_to_half(t: Spell) -> str:
+    """Rounds to nearest even: by integer addition, and for half's denormals by adding 0.5, whose last bit is theirs."""
+    return f"""\
+  %u = bitcast {t("float")} %x to {t("i32")}
+  %sign = and {t("i32 -2147483648")}, %u
+  %a = xor {t("i32")} %u, %sign
+  %shifted = lshr {t("i32")} %a, {_value(t, "i32 13")}
+  %odd = and {t("i32 1")}, %shifted
+  %rebased = add {t("i32 -939520001")}, %a
+  %rounded = add {t("i32")} %rebased, %odd
+  %normal = lshr {t("i32")} %rounded, {_value(t, "i32 13")}
+  %f = bitcast {t("i32")} %a to {t("float")}
+  %half = fadd {t("float")} %f, {_value(t, "float 5.0e-1")}
+  %halfbits = bitcast {t("float")} %half to {t("i32")}
+  %denormal = sub {t("i32")} %halfbits, {_value(t, "i32 1056964608")}
+  %payload = and {t("i32 1023")}, %shifted
+  %nan = or {t("i32 32256")}, %payload
+  %isnan = icmp ugt {t("i32")} %a, {_value(t, "i32 2139095040")}
+  %special = select {t("i1")} %isnan, {t("i32")} %nan, {t("i32 31744")}
+  %issmall = icmp ult {t("i32")} %a, {_value(t, "i32 947912704")}
+  %finite = select {t("i1")} %issmall, {t("i32")} %denormal, {t("i32")} %normal
+  %isbig = icmp uge {t("i32")} %a, {_value(t, "i32 1199570944")}
+  %chosen = select {t("i1")} %isbig, {t("i32")} %special, {t("i32")} %finite
+  %low = lshr {t("i32")} %sign, {_value(t, "i32 16")}
+  %signed = or {t("i32")} %chosen, %low
+  %bits = trunc {t("i32")} %signed to {t("i16")}
+  %r = bitcast {t("i16")} %bits to {t("half")}
+  ret {t("half")} %r
+"""
+
+
+def _double_to_half(t: Spell) -> str:
+    """Through float, rounded to odd so that the second rounding sees what the first one dropped."""
+    return f"""\
+  %f = fptrunc {t("double")} %x to {t("float")}
+  %back = fpext {t("float")} %f to {t("double")}
+  %inexact = fcmp one {t("double")} %back, %x
+  %u = bitcast {t("float")} %f to {t("i32")}
+  %backbits = bitcast {t("double")} %back to {t("i64")}
+  %bits = bitcast {t("double")} %x to {t("i64")}
+  %isup = icmp ugt {t("i64")} %backbits, %bits
+  %up = zext {t("i1")} %isup to {t("i32")}
+  %down = sub {t("i32")} %u, %up
+  %odd = or {t("i32 1")}, %down
+  %chosen = select {t("i1")} %inexact, {t("i32")} %odd, {t("i32")} %u
+  %r32 = bitcast {t("i32")} %chosen to {t("float")}
+  %r = fptrunc {t("float")} %r32 to {t("half")}
+  ret {t("half")} %r
+"""
+
+
+def _value(t: Callable[[str], str], constant: str) -> str:
+    """A constant without its type, as a second operand."""
+    return t(constant).removeprefix(t(constant.split(" ")[0])).strip()
