@@ -83,11 +83,12 @@ def write_artefact(artefact: Artefact, kind: str, output: Path, progress: Progre
                 scratch / "weights.o", _entries(artefact), artefact.weight_bytes, WEIGHTS_SYMBOL, artefact.target
             )
         manifest = artefact.manifest(weights)
+        pool, threaded = artefact.pool(), artefact.options.threads != 1
         with ThreadPoolExecutor(1) as beside_the_kernels:  # the C compiler is a process of its own
             stub = beside_the_kernels.submit(
-                compile_stub, manifest, artefact.target.triple, artefact.options.threads != 1
+                compile_stub, manifest, artefact.target.triple, threaded, cache=pool.cache
             )
-            objects += artefact.pool().map(
+            objects += pool.map(
                 build_object, artefact.jobs, lambda done, total: progress.stage("kernels", done, total)
             )
             objects.append(stub.result())

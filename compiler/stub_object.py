@@ -5,16 +5,12 @@ The object depends on the manifest, the stub's sources, the target and zig alone
 
 from __future__ import annotations
 
-import hashlib
 import os
 import subprocess
 import tempfile
-from functools import cache
-from importlib.metadata import version
 from pathlib import Path
 
-import platformdirs
-
+from onnxc.cache import ObjectCache, cache_key
 from onnxc.descriptor import STUB, write_descriptor
 from onnxc.errors import CompilerBug
 from onnxc.manifest import Manifest
@@ -30,19 +26,19 @@ FLAGS = [
 ]
 
 
-def compile_stub(manifest: Manifest, triple: str, threads: bool, *, cache_dir: Path | None = None) -> bytes:
+def compile_stub(manifest: Manifest, triple: str, threads: bool, *, cache: ObjectCache | None = None) -> bytes:
     """The object file of the model's descriptor and stub, for an LLVM triple or zig's own spelling of it.
 
-    Kept by content in `cache_dir` (default: the user's cache folder); a folder that cannot be written is done without.
+    Kept by content in `cache`; None: made anew.
     """
     source = write_descriptor(manifest, triple, threads)
     target = zig_target(triple)
-    key = hashlib.sha256("\0".join([source, target, *FLAGS, _stub_digest(), version("ziglang")]).encode()).hexdigest()
-    kept = (cache_dir or Path(platformdirs.user_cache_dir("onnxc"))) / "stub" / f"{key}.o"
-    data = _read(kept)
+    key = cache_key("stub", source, target, *FLAGS)
+    data = cache.get(key) if cache is not None else None
     if data is None:
         data = _compile(source, target)
-        _keep(kept, data)
+        if cache is not None:
+            cache.put(key, data)
     return data
 
 
@@ -64,30 +60,3 @@ def _compile(source: str, target: str) -> bytes:
         if done.returncode:
             raise CompilerBug("compile_stub", f"zig cc failed for {target}:\n{done.stderr.strip()}")
         return (folder / "model.o").read_bytes()
-
-
-@cache
-def _stub_digest() -> str:
-    digest = hashlib.sha256()
-    for path in sorted([*STUB.glob("*.c"), *STUB.glob("*.h")]):
-        digest.update(path.name.encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
-
-
-def _read(kept: Path) -> bytes | None:
-    """The kept object, unless it is not there or not whole (its first 32 bytes are its digest)."""
-    try:
-        data = kept.read_bytes()
-    except OSError:
-        return None
-    return data[32:] if hashlib.sha256(data[32:]).digest() == data[:32] else None
-
-
-def _keep(kept: Path, data: bytes) -> None:
-    try:
-        kept.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=kept.parent, delete=False) as scratch:
-            scratch.write(hashlib.sha256(data).digest() + data)
-        os.replace(scratch.name, kept)
-    except OSError:
-        return

@@ -6,6 +6,7 @@ import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
+from onnxc.cache import ObjectCache
 from onnxc.descriptor import STUB
 from onnxc.link import link_relocatable, link_shared
 from onnxc.manifest import Manifest, Value, Variant
@@ -46,7 +47,7 @@ class Workshop:
         self, manifest: Manifest, *, threads: bool = True, weights: Path | None = None, file: str | None = None
     ) -> Path:
         """The shared library of one model."""
-        stub = compile_stub(manifest, TRIPLE, threads, cache_dir=self.folder / "cache")
+        stub = compile_stub(manifest, TRIPLE, threads, cache=ObjectCache(self.folder / "cache"))
         out = self.folder / f"{file or manifest.symbol}.so"
         objects = [*([weights] if weights else []), self.entries(), stub]
         link_shared(objects, out, soname=out.name, export=[f"{manifest.symbol}_model"])
@@ -54,7 +55,7 @@ class Workshop:
 
     def relocatable(self, manifest: Manifest) -> Path:
         """The object file of one model, to be linked into a program."""
-        stub = compile_stub(manifest, TRIPLE, True, cache_dir=self.folder / "cache")
+        stub = compile_stub(manifest, TRIPLE, True, cache=ObjectCache(self.folder / "cache"))
         out = self.folder / f"{manifest.symbol}.o"
         link_relocatable([self.entries(), stub], out, export=[f"{manifest.symbol}_model"])
         return out

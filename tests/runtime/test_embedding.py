@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from onnxc.c_header import write_header
+from onnxc.cache import ObjectCache
 from onnxc.link import link_relocatable
 from onnxc.manifest import Manifest, Value
 from onnxc.stub_object import compile_stub
@@ -84,7 +85,7 @@ def test_program_with_three_models(workshop: Workshop, headers: Path) -> None:
     models = []
     for manifest in manifests():
         models.append(workshop.folder / f"model_{manifest.symbol}.o")
-        stub = compile_stub(manifest, TRIPLE, True, cache_dir=workshop.folder / "cache")
+        stub = compile_stub(manifest, TRIPLE, True, cache=ObjectCache(workshop.folder / "cache"))
         link_relocatable([workshop.entries(), stub], models[-1], export=[f"{manifest.symbol}_model"])
     loader = "/lib64/ld-linux-x86-64.so.2"
     workshop.zig(["ld.lld", "-pie", "-dynamic-linker", loader, "-o", "program", "program.o", *models, libc()])

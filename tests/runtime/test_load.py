@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from onnxc import runtime
+from onnxc.cache import ObjectCache
 from onnxc.manifest import Weights, weights_trailer
 from onnxc.runtime import InferenceSession, abi, elf
 from onnxc.stub_object import compile_stub
@@ -240,17 +241,16 @@ def test_damaged_headers_are_errors(add: Path, tmp_path: Path, changes: list) ->
 
 
 @pytest.mark.parametrize("triple", ["aarch64-unknown-linux-gnu", "riscv64-unknown-linux-gnu", "x86_64-linux-musl"])
-def test_stub_compiles_for(triple: str, tmp_path: Path) -> None:
+def test_stub_compiles_for(triple: str) -> None:
     weights = Weights(16, file="beside.weights", digest="0" * 64)
     for threads, manifest in ((True, handmade.add(weights=weights)), (False, handmade.add())):
-        assert compile_stub(manifest, triple, threads, cache_dir=tmp_path)[:4] == b"\x7fELF"
+        assert compile_stub(manifest, triple, threads)[:4] == b"\x7fELF"
 
 
-def test_stub_cache_survives_damage_and_no_folder(tmp_path: Path) -> None:
-    first = compile_stub(handmade.add(), handmade.TRIPLE, True, cache_dir=tmp_path)
-    (kept,) = (tmp_path / "stub").iterdir()
-    for damage in (b"", b"x" * 100, kept.read_bytes()[:-1]):
-        kept.write_bytes(damage)
-        assert compile_stub(handmade.add(), handmade.TRIPLE, True, cache_dir=tmp_path) == first
-    (tmp_path / "file").write_text("")
-    assert compile_stub(handmade.add(), handmade.TRIPLE, True, cache_dir=tmp_path / "file") == first
+def test_stub_is_the_same_from_the_cache(tmp_path: Path) -> None:
+    cache = ObjectCache(tmp_path)
+    first = compile_stub(handmade.add(), handmade.TRIPLE, True, cache=cache)
+    assert cache.size()[0] == 1
+    assert compile_stub(handmade.add(), handmade.TRIPLE, True, cache=cache) == first
+    assert compile_stub(handmade.add(), handmade.TRIPLE, True) == first
+    assert compile_stub(handmade.add(), handmade.TRIPLE, False, cache=cache) != first
