@@ -92,7 +92,7 @@ class _Emitter:
             return
         with self.b.when(inside):
             self._channels(first, count, left, False)
-        with self.b.when(arith.xori(inside, arith.constant(ir.IntegerType.get_signless(1), 1))):
+        with self.b.when(im.negate(inside)):
             self._channels(first, count, left, True)
 
     def _channels(self, first: im.Index, count: int, left: im.Index, edge: bool) -> None:

@@ -112,3 +112,7 @@ def both(a: bool | ir.Value, b: bool | ir.Value) -> bool | ir.Value:
     if isinstance(b, bool):
         return a if b else False
     return arith.andi(a, b)
+
+
+def negate(a: bool | ir.Value) -> bool | ir.Value:
+    return not a if isinstance(a, bool) else arith.xori(a, arith.constant(ir.IntegerType.get_signless(1), 1))

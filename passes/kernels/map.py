@@ -1,6 +1,7 @@
 """Kernel kind `map`: every element of the result is evaluated by itself; loops are scalar, LLVM vectorises the innermost.
 
-Dims that all operands treat alike are merged first, so that a chain over equal shapes is one long loop.
+Dims that all operands treat alike are merged first, so that a chain over equal shapes is one long loop. A transposition
+that moves the innermost axis has loops of its own (transposition.py).
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import index_math as im
+from onnxc.passes.kernels import transposition
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
@@ -69,6 +71,9 @@ def parallel_depth(extents: list[dims.Dim]) -> int:
 
 
 def launch(kernel: KernelFunction) -> Launch:
+    turn = transposition.turn_of(kernel)
+    if turn is not None:
+        return transposition.launch(turn)
     _, extents = loop_dims(kernel)
     depth = parallel_depth(extents)
     if depth == 0:
@@ -83,6 +88,10 @@ def launch(kernel: KernelFunction) -> Launch:
 
 
 def emit(b: KernelBuilder) -> None:
+    turn = transposition.turn_of(b.kernel)
+    if turn is not None:
+        transposition.emit(b, turn)
+        return
     groups, extents = loop_dims(b.kernel)
     depth = parallel_depth(extents)
     ev = Evaluator(b)
