@@ -1,6 +1,6 @@
 """manifest -> C: the descriptor of a compiled model.
 
-It includes `runtime_stub/stub.c`, so that it compiles to one object with one exported function, `<symbol>_model`.
+It refers to the stub, which is compiled apart, once for all models, and defines one function, `<symbol>_model`.
 """
 
 from __future__ import annotations
@@ -16,14 +16,18 @@ from onnxc.manifest import WEIGHTS_MAGIC, Manifest, Value, Variant, Weights, wei
 STUB = Path(runtime.__file__).parent
 
 
+def write_stub(threads: bool, weights_file: bool) -> str:
+    """The C source of the stub, for models that can use threads, or whose weights lie in a file."""
+    settings = {"ONNXC_THREADS": threads, "ONNXC_WEIGHTS_FILE": weights_file}
+    return "\n".join([*(f"#define {name} {int(value)}" for name, value in settings.items()), '#include "stub.c"', ""])
+
+
 def write_descriptor(manifest: Manifest, triple: str, threads: bool) -> str:
-    """The C source of the model's descriptor, complete with the stub."""
+    """The C source of the model's descriptor."""
     features = feature_bits(triple)
     weights = manifest.weights or Weights(0)
     parts = [
-        f"#define ONNXC_THREADS {int(threads)}",
-        f"#define ONNXC_WEIGHTS_FILE {int(weights.file is not None)}",
-        '#include "stub.c"',
+        '#include "entry.h"',
         *_values("input", manifest.inputs),
         *_values("output", manifest.outputs),
         *_variants(manifest.ordered_variants, features),
@@ -40,7 +44,7 @@ def _model(manifest: Manifest, weights: Weights, threads: bool) -> str:
         "abi_major": "ONNXC_ABI_MAJOR",
         "abi_minor": "ONNXC_ABI_MINOR",
         "threaded": str(int(threads)),
-        "api": "&api",
+        "api": "&onnxc_stub",
         "name": quote(manifest.name),
         "producer": quote(manifest.producer),
         "inputs": "inputs",
@@ -48,7 +52,7 @@ def _model(manifest: Manifest, weights: Weights, threads: bool) -> str:
         "variants": "variants",
         "errors": "errors",
         "metadata": "metadata",
-        "feature_names": "feature_names",
+        "feature_names": "onnxc_feature_names",
         "report": "NULL" if manifest.report is None else quote(manifest.report),
         "weights": weights.symbol or "NULL",
         "weights_file": "NULL" if weights.file is None else quote(weights.file),

@@ -8,11 +8,13 @@ from __future__ import annotations
 import os
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from onnxc.cache import ObjectCache, cache_key
-from onnxc.descriptor import STUB, write_descriptor
+from onnxc.descriptor import STUB, write_descriptor, write_stub
 from onnxc.errors import CompilerBug
+from onnxc.link import link_relocatable
 from onnxc.manifest import Manifest
 from onnxc.zig import zig_binary
 
@@ -29,16 +31,31 @@ FLAGS = [
 def compile_stub(manifest: Manifest, triple: str, threads: bool, *, cache: ObjectCache | None = None) -> bytes:
     """The object file of the model's descriptor and stub, for an LLVM triple or zig's own spelling of it.
 
-    Kept by content in `cache`; None: made anew.
+    Kept by content in `cache`; None: made anew. The stub, which is most of it, is the same for all models.
     """
-    source = write_descriptor(manifest, triple, threads)
     target = zig_target(triple)
-    key = cache_key("stub", source, target, *FLAGS)
-    data = cache.get(key) if cache is not None else None
+    descriptor = write_descriptor(manifest, triple, threads)
+    weights_file = manifest.weights is not None and manifest.weights.file is not None
+    stub = write_stub(threads, weights_file)
+
+    def join() -> bytes:
+        parts = [_kept(cache, (source, target), lambda source=source: _compile(source, target))
+                 for source in (stub, descriptor)]  # fmt: skip
+        with tempfile.TemporaryDirectory(prefix="onnxc-stub-") as folder:
+            link_relocatable(parts, Path(folder, "model.o"), export=[f"{manifest.symbol}_model"])
+            return Path(folder, "model.o").read_bytes()
+
+    return _kept(cache, (stub, descriptor, target), join)
+
+
+def _kept(cache: ObjectCache | None, parts: tuple[str, ...], make: Callable[[], bytes]) -> bytes:
+    if cache is None:
+        return make()
+    key = cache_key("stub", *parts, *FLAGS)
+    data = cache.get(key)
     if data is None:
-        data = _compile(source, target)
-        if cache is not None:
-            cache.put(key, data)
+        data = make()
+        cache.put(key, data)
     return data
 
 

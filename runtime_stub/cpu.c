@@ -65,5 +65,5 @@ static uint64_t cpu_features(void) {
 #endif
 
 #define X(name, ...) name,
-static const char *const feature_names[] = {ONNXC_FEATURES(X) NULL};
+const char *const onnxc_feature_names[] = {ONNXC_FEATURES(X) NULL};
 #undef X

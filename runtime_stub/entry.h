@@ -1,4 +1,4 @@
-/* What generated code and the stub agree on: the environment that a variant's run entry is given.
+/* What generated code, descriptors and the stub agree on; above all the environment that a run entry is given.
  *
  * The offsets are fixed: generated code loads the function pointers by them. */
 #ifndef ONNXC_ENTRY_H
@@ -19,6 +19,10 @@ typedef struct onnxc_env {
     _Atomic int32_t status; /* kernels set it to an error's number, in any order */
     int32_t threads;
 } onnxc_env;
+
+/* What descriptors refer to. */
+extern __attribute__((visibility("hidden"))) const onnxc_api onnxc_stub;
+extern __attribute__((visibility("hidden"))) const char *const onnxc_feature_names[];
 
 /* What a run entry returns besides 0 and the errors' numbers. */
 enum { ONNXC_RUN_NO_MEMORY = -1 };

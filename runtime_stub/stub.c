@@ -1,6 +1,7 @@
-/* The whole run-time part of a compiled model, as one translation unit: the generated descriptor includes this file.
+/* The whole run-time part of compiled models, as one translation unit.
  *
- * ONNXC_THREADS=0 leaves all thread code out. All functions are static, so that models can be linked together. */
+ * ONNXC_THREADS=0 leaves all thread code out. The two names that descriptors refer to become local when a model is
+ * packed, so that models can be linked together. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -24,7 +25,7 @@
 #include "run.c"
 #include "create.c"
 
-static const onnxc_api api = {
+const onnxc_api onnxc_stub = {
     .context_create = context_create,
     .context_destroy = context_destroy,
     .output_shapes = output_shapes,
