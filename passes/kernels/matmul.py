@@ -24,6 +24,7 @@ from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.register_tiles import choose_tile
 
 GRAIN_NANOSECONDS = 20_000  # work worth a thread
+UNKNOWN_SHARES = 8  # row tiles that share the prefetch of a panel where their number is not known
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,14 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     """The heuristic schedule for the kernel's shapes; B is packed if it is constant."""
     p = Matmul.of(kernel)
     sums = contraction.arithmetic(p.elem, target, p.n)
-    rows, vectors = choose_tile(p.rows, p.n, sums.lanes, target, p.k)
+    rows, vectors = choose_tile(p.rows, p.n, sums.lanes, target, p.k, unknown=128)
     packed = int(p.b_position in kernel.constants and p.has_n and not p.transposed_batch_b)
     k = p.k if isinstance(p.k, int) else 512
     row_bytes = max(1, k * scalars.byte_width(p.elem))
     tiles = contraction.tile_count(p.rows, rows)
     panels = (p.n + (vectors * sums.lanes - 1)) // (vectors * sums.lanes) * dims.product(p.batch)
     group = contraction.tiles_a_unit(tiles, panels, row_bytes * rows, target)
-    ahead = contraction.prefetch_distance(group if isinstance(tiles, int) else 1, rows) if packed else 0
+    ahead = contraction.prefetch_distance(group, rows) if packed else 0
     return asdict(MatmulSchedule(rows, vectors, sums.lanes, group, packed, ahead))
 
 
@@ -122,6 +123,7 @@ class _Emitter:
         self.rows, self.n, self.k = b.dim(p.rows), b.dim(p.n), b.dim(p.k)
         self.row_dims = [b.dim(d) for d in p.row_dims]
         self.exact = isinstance(p.n, int) and p.n % s.width == 0
+        self.shares = s.group if isinstance(p.rows, int) else min(s.group, UNKNOWN_SHARES)
         self.a = p.left(b, self.ev)
         self.right = None if s.packed else p.right(b, self.ev)
 
@@ -181,7 +183,7 @@ class _Emitter:
         def load(k: im.Index, row: im.Index):
             at = im.add(base, im.mul(k, s.width))
             if s.prefetch:
-                contraction.prefetch_panels(buffer, base, buffer.strides[-3], s.width, s.prefetch, s.group,
+                contraction.prefetch_panels(buffer, base, buffer.strides[-3], s.width, s.prefetch, self.shares,
                                             im.floordiv(row, s.rows), self.k, k)
             return [buffer.load_vector(im.add(at, v * s.lanes), s.lanes) for v in range(s.vectors)]
 
