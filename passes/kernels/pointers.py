@@ -24,9 +24,9 @@ def llvm_pointer() -> ir.Type:
 
 def advance(base: ir.Value, elements: im.Index, elem: str) -> ir.Value:
     """`base` moved by a number of elements."""
-    if isinstance(elements, int):
+    if isinstance(elements, int) and abs(elements) < 2**28:  # constant indices have 29 bits, sign included
         return llvm.GEPOp(llvm_pointer(), base, [], [elements], scalars.storage_type(elem), 0).result
-    count = arith.index_cast(ir.IntegerType.get_signless(64), elements)
+    count = arith.index_cast(ir.IntegerType.get_signless(64), im.value(elements))
     return llvm.GEPOp(llvm_pointer(), base, [count], [_DYNAMIC], scalars.storage_type(elem), 0).result
 
 

@@ -94,7 +94,7 @@ class Machine:
         if isinstance(bytes_, int):
             if bytes_ == 0:
                 return base
-            if bytes_ < 2**31:  # the attribute's constants have 32 bits
+            if bytes_ < 2**28:  # constant indices have 29 bits, sign included
                 return llvm.GEPOp(self.ptr, base, [], [bytes_], ir.IntegerType.get_signless(8), 0).result
         return self.far(base, self.as_i64(bytes_))
 
