@@ -62,7 +62,7 @@ def evaluate(op: Node, operands: Arrays) -> list[np.ndarray] | None:
     if evaluator is not None:
         with np.errstate(all="ignore"):
             results = evaluator(op, *operands)
-        return results if isinstance(results, list) else [results]
+        return [np.asarray(result) for result in (results if isinstance(results, list) else [results])]
     return _reference(op, operands) if op.name in REFERENCE else None
 
 

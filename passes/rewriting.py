@@ -39,6 +39,11 @@ def functions(module: ir.Module) -> list[ir.Operation]:
     return [op for op in views if op.name == "func.func" and len(op.regions[0].blocks)]
 
 
+def has_ranks(op: ir.Operation) -> bool:
+    """Whether the ranks (and elements) of all tensors of the op are known."""
+    return not any(isinstance(value.type, ir.UnrankedTensorType) for value in (*op.operands, *op.results))
+
+
 def match_results(function: ir.Operation) -> None:
     """Gives the function's type the types of what it returns, which a rewrite may have made more exact."""
     ends = [view.operation for view in function.regions[0].blocks[0].operations]
@@ -95,13 +100,13 @@ class Rewriter(GraphBuilder):
         self._erase(op)
 
     def run(self, rules: Mapping[str, Sequence[Rule]], order: list[ir.Operation]) -> int:
-        """Applies `rules` (by op name without `onnx.`) until none matches; returns how many did."""
+        """Applies `rules`, by short op name, to ops of known ranks until none matches; returns how many did."""
         changes = 0
         for op in order:
             self.note(op)
         while self._work:
             op = self._work.pop(next(iter(self._work)))
-            if not is_onnx(op) or (applicable := rules.get(op.name[len("onnx.") :])) is None:
+            if not is_onnx(op) or (applicable := rules.get(op.name[len("onnx.") :])) is None or not has_ranks(op):
                 continue
             self.at(op)
             view = OnnxOp(op)

@@ -7,8 +7,8 @@ After:   %t = "onnx.Transpose"(%x) {perm = [0, 2, 3, 1]} : … -> tensor<1x8x8x3
          %1 = "onnx.Relu"(%0)       : … -> tensor<1x8x8x4xf32>
          %2 = "onnx.Transpose"(%1) {perm = [0, 3, 1, 2]}
 Keeps:   values, the function's interface (NCHW), locations.
-Leaves:  no onnx Conv, AveragePool, ConvTranspose or MaxPool, apart from a MaxPool whose indices are used and windows that
-         depend on run-time sizes.
+Leaves:  no onnx Conv, AveragePool, ConvTranspose or MaxPool, apart from a MaxPool whose indices are used and windows
+         that depend on run-time sizes.
 
 Internal ops, for one to three spatial axes (S: their sizes, K: the kernel's), attributes always present:
   kernel.conv(x [N, S, C], w [K, C/group, M], bias? [M]) {strides, dilations, pads, group} -> [N, S', M]
@@ -31,7 +31,7 @@ from onnxc.dialects.onnx import OnnxOp, is_onnx
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.layouts import versions
 from onnxc.passes.layouts.versions import Layouts, native
-from onnxc.passes.rewriting import functions
+from onnxc.passes.rewriting import functions, has_ranks
 
 
 @transforms(GRAPH, GRAPH)
@@ -47,7 +47,7 @@ def _convert(block: ir.Block, layouts: Layouts) -> None:
         op = view.operation
         layouts.note(op)
         layouts.at(op)
-        carrier = versions.CARRIERS.get(op.name[len("onnx.") :]) if is_onnx(op) and _ranked(op) else None
+        carrier = versions.CARRIERS.get(op.name[len("onnx.") :]) if is_onnx(op) and has_ranks(op) else None
         if carrier is not None and carrier(OnnxOp(op), layouts):
             layouts.convert(op)
             continue
@@ -58,8 +58,3 @@ def _convert(block: ir.Block, layouts: Layouts) -> None:
         for region in op.regions:
             for inner in region.blocks:
                 _convert(inner, layouts)
-
-
-def _ranked(op: ir.Operation) -> bool:
-    """Whether the ranks of all its tensors are known."""
-    return not any(isinstance(value.type, ir.UnrankedTensorType) for value in (*op.operands, *op.results))

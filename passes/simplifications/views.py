@@ -123,4 +123,5 @@ def space_to_depth(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
     batch, channels, height, width = tensor.dims
     rows, columns = dims.floordiv(height, block), dims.floordiv(width, block)
     split = rw.reshape(op.operands[0], [batch, channels, rows, block, columns, block])
-    return rw.reshape(rw.transpose(split, [0, 3, 5, 1, 2, 4]), [batch, channels * block * block, rows, columns])
+    perm = [0, 3, 5, 1, 2, 4] if op.attr("mode", "DCR") == "DCR" else [0, 1, 3, 5, 2, 4]
+    return rw.reshape(rw.transpose(split, perm), [batch, channels * block * block, rows, columns])
