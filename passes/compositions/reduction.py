@@ -1,4 +1,4 @@
-"""Reductions that are made of simpler ones, and Hardmax."""
+"""Reductions that are made of simpler ones, cumulative ones, and Hardmax."""
 
 from __future__ import annotations
 
@@ -56,3 +56,15 @@ def hardmax(op: OnnxOp, g: Rewriter) -> ir.Value:
     best = g.one("ArgMax", [x], first, {"axis": axis, "keepdims": 1})
     positions = g.reshape(g.iota(tensor.dims[axis]), [tensor.dims[axis], *[1] * (rank - 1 - axis)])
     return g.cast(g.one("Equal", [best, positions], tensor.of_elem("i1")), tensor.elem)
+
+
+@composes("CumSum", "CumProd")
+def cumulative(op: OnnxOp, g: Rewriter) -> ir.Value | None:
+    """The kernel knows its axis; one that is computed at run time is not compiled."""
+    axis = op.values(1)
+    if not axis or not isinstance(axis[0], int):
+        return None
+    tensor = Tensor.of(op.results[0].type)
+    attributes = {"axis": axis[0] % len(tensor.dims), "exclusive": op.attr("exclusive", 0), "reverse": op.attr("reverse", 0),
+                  "product": int(op.name == "CumProd")}
+    return g.internal("cumulative", [op.operands[0]], tensor, attributes)

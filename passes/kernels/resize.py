@@ -106,7 +106,7 @@ class Resize:
             adjustment = arith.divf(self.number(self.result[axis]), arith.mulf(scale, size))
             centre = arith.divf(size, self.constant(2.0))
             offset = arith.mulf(centre, arith.subf(self.constant(1.0), adjustment))
-            return arith.addf(offset, y)
+            return arith.subf(arith.addf(offset, arith.divf(arith.addf(x, half), scale)), half)  # rounds as onnxruntime's
         return y
 
     def taps(self, axis: int, i: im.Index) -> list[Tap]:

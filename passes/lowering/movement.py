@@ -127,6 +127,31 @@ def gather_nd(ev, op: OnnxOp, point) -> ir.Value:
     return _load_if(ev, op, inside, [*source, *point[rank - 1:]])
 
 
+@moves("OneHot")
+def one_hot(ev, op: OnnxOp, point) -> ir.Value:
+    """values[1] where the position along the axis is the index (negative ones count from the end), else values[0]."""
+    indices, _, values = op.operands
+    axis = op.attr("axis", -1) % len(point)
+    element = ev.at(indices, [*point[:axis], *point[axis + 1:]])
+    wanted = ev.builder.index_cast(scalars.cast(element, ev.tensor(indices).elem, "i64"))
+    depth = ev.builder.shape(op.results[0])[axis]
+    wanted = im.select(im.compare(wanted, "<", 0), im.add(wanted, depth), wanted)
+    return scalars.select(im.compare(wanted, "==", point[axis]), ev.at(values, [1]), ev.at(values, [0]))
+
+
+@moves("ReverseSequence")
+def reverse_sequence(ev, op: OnnxOp, point) -> ir.Value:
+    """The first lengths[batch] steps in the opposite order."""
+    time, batch = op.attr("time_axis", 0), op.attr("batch_axis", 1)
+    shape = ev.builder.shape(op.operands[0])
+    length = ev.builder.index_cast(ev.at(op.operands[1], [point[batch]]), ev.tensor(op.operands[1]).elem)
+    length = im.minimum(im.maximum(length, 0), shape[time])
+    source = list(point)
+    mirrored = im.sub(im.sub(length, 1), point[time])
+    source[time] = im.select(im.compare(mirrored, ">=", 0), mirrored, point[time])
+    return ev.at(op.operands[0], source)
+
+
 @moves("ConstantOfShape")
 def constant_of_shape(ev, op: OnnxOp, point) -> ir.Value:
     type_ = scalars.element_type(ev.tensor(op.results[0]).elem)
