@@ -22,6 +22,7 @@ from onnxc.passes.pack_weights import pack_weights
 from onnxc.passes.plan_memory import plan_memory
 from onnxc.passes.recognise import recognise
 from onnxc.passes.remove_dead import remove_dead
+from onnxc.passes.scan_to_loop import scan_to_loop
 from onnxc.passes.simplify import simplify
 from onnxc.passes.split_to_slices import split_to_slices
 from onnxc.passes.use_winograd import use_winograd
@@ -36,6 +37,7 @@ REWRITTEN = frozenset({
 #: level → the passes that work on it, the last one giving the next level
 PIPELINE: dict[str, tuple[PassFunction, ...]] = {
     "graph": (
+        scan_to_loop,
         infer_shapes,
         fold_constants,
         simplify,

@@ -82,9 +82,14 @@ class GraphBuilder:
     # -- creating
 
     def build(
-        self, name: str, operands: Sequence[ir.Value | None], types: Sequence[ir.Type], attrs: Mapping[str, object] = {}
+        self,
+        name: str,
+        operands: Sequence[ir.Value | None],
+        types: Sequence[ir.Type],
+        attrs: Mapping[str, object] = {},
+        regions: int = 0,
     ) -> ir.Operation:
-        op = build(name, operands, types, dict(attrs), loc=self._location, ip=self._ip)
+        op = build(name, operands, types, dict(attrs), loc=self._location, ip=self._ip, regions=regions)
         self.note(op)
         return op
 

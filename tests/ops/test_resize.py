@@ -25,7 +25,7 @@ def test_transformations(transformation):
     for mode in ("nearest", "linear", "cubic"):
         common = {"mode": mode, "coordinate_transformation_mode": transformation}
         batch.add("Resize", [x, None, scales(1, 1, 2, 3)], **common)
-        batch.add("Resize", [x, None, scales(1, 1, 0.6, 0.5)], **common)
+        batch.add("Resize", [x, None, scales(1, 1, 0.7, 0.45)], **common)
         batch.add("Resize", [x, None, None, sizes(1, 3, 10, 4)], **common)
         batch.add("Resize", [x, None, None, sizes(1, 3, 1, 9)], label="to one row", **common)
     batch.check()
