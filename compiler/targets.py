@@ -60,9 +60,14 @@ BASELINE = {
     "aarch64": ("generic", ("neon", "fp-armv8")),
     "riscv64": ("generic-rv64", ("m", "a", "f", "d", "c")),
 }
-# What people want to know of a CPU.
-NOTABLE = {"x86-64-v2", "x86-64-v3", "x86-64-v4", "avx512vnni", "avx512bf16", "avx512fp16", "avxvnni", *AARCH64_ISA, "v"}
 X86_LEVELS = ("x86-64", "x86-64-v2", "x86-64-v3", "x86-64-v4")
+# In zig's tables, but not LLVM's names; all others are, with dashes.
+ZIG_ONLY = {
+    *("atom-sse4-2-movbe", "emag", "exynos-m1", "exynos-m2", "xgene1"),
+    *("baseline-rv32", "baseline-rv64", "spacemit-a100", "spacemit-x100"),
+}
+# What people want to know of a CPU.
+NOTABLE = {*X86_LEVELS[1:], "avx512vnni", "avx512bf16", "avx512fp16", "avxvnni", *AARCH64_ISA, "v"}
 
 
 @dataclass(frozen=True)
@@ -114,9 +119,9 @@ def target_for(mcpu: str | None = None, triple: str | None = None) -> Target:
 
     Raises OnnxcError (exit code 2) for an architecture or CPU that is not known, with close matches.
     """
-    full_triple = _four_parts(triple or platform.machine())
+    full_triple = _four_parts(platform.machine() if triple is None else triple)
     arch = full_triple.split("-")[0]
-    cpu = mcpu or PORTABLE[arch]
+    cpu = PORTABLE[arch] if mcpu is None else mcpu
     if cpu == "native":
         return _native(full_triple, arch)
     if arch == "x86_64" and cpu in X86_LEVELS:
@@ -198,22 +203,21 @@ def _target(triple: str, cpu: str, tune: str, isa: tuple[str, ...], l1: int = 32
 @functools.cache
 def cpu_features(arch: str, cpu: str) -> frozenset[str] | None:
     """LLVM's features of a CPU by its LLVM name, or None if there is no such CPU (zig's tables: the same LLVM)."""
-    if not re.fullmatch(r"[a-z][a-z0-9._-]*", cpu):
+    if not re.fullmatch(r"[a-z][a-z0-9-]*", cpu) or cpu in ZIG_ONLY:
         return None
-    builtin = _show_builtin(arch, re.sub("[-.]", "_", cpu)).stdout
+    builtin = _show_builtin(arch, cpu.replace("-", "_")).stdout
     listed = re.search(r"\.features = [^{]*\{(.*?)\}\)", builtin, re.DOTALL)
-    if listed is None:
-        return None
-    names = re.findall(r'\.(?:@")?(\w+)"?,', listed[1])
-    return frozenset(name.replace("sse4_", "sse4.").replace("fp_armv8", "fp-armv8") for name in names)
+    names = re.findall(r'\.(?:@")?(\w+)"?,', listed[1]) if listed else []
+    features = frozenset(name.replace("sse4_", "sse4.").replace("fp_armv8", "fp-armv8") for name in names)
+    return features if features and (arch != "x86_64" or "64bit" in features) else None
 
 
 @functools.cache
 def cpu_names(arch: str) -> list[str]:
-    """The CPUs LLVM knows for an architecture."""
+    """The names among which a mistyped CPU is looked for."""
     listed = _show_builtin(arch, "?").stderr
-    joint = "_" if arch == "x86_64" else "-"
-    return [name.replace("_", joint) for name in re.findall(r"^ (\w+)$", listed, re.MULTILINE)]
+    names = [name.replace("_", "-") for name in re.findall(r"^ (\w+)$", listed, re.MULTILINE)]
+    return [name for name in names if name not in ZIG_ONLY]
 
 
 def _show_builtin(arch: str, cpu: str) -> subprocess.CompletedProcess[str]:
