@@ -8,6 +8,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from onnxc import runtime
@@ -30,20 +31,18 @@ def compile(model: Model, output: str | os.PathLike[str], **options: Any) -> Rep
     Options are the fields of onnxc.Options. Raises OnnxcError, Refusals when nodes cannot be compiled, and leaves no
     partial output.
     """
-    from onnxc.driver import compile_model
     from onnxc.options import Options
 
     chosen, target = Options.of(**options), Path(output)
     chosen.kind(target)
-    return compile_model(_as_model(model), target, chosen)
+    return _driver().compile_model(_as_model(model), target, chosen)
 
 
 def check(model: Model, **options: Any) -> list[OnnxcError]:
     """Every node of the model that cannot be compiled, with the reason; empty when all can. Compiles nothing."""
-    from onnxc.driver import check_model
     from onnxc.options import Options
 
-    return check_model(_as_model(model), Options.of(**options))
+    return _driver().check_model(_as_model(model), Options.of(**options))
 
 
 class InferenceSession(runtime.InferenceSession):
@@ -79,15 +78,28 @@ def compile_for_here(
     model: Model, folder: Path, options: Mapping[str, Any] | None = None, progress: Progress | None = None
 ) -> Path:
     """Compiles `model` into `folder` for this CPU unless the options say otherwise; the artefact's path."""
-    from onnxc.driver import compile_model
     from onnxc.options import Options
     from onnxc.progress import SILENT
 
     name = "model" if hasattr(model, "SerializeToString") else Path(str(model)).name.split(".")[0]
     artefact = folder / f"{name or 'model'}.so"
     chosen = Options.of(**{"mcpu": "native", **(options or {})})
-    compile_model(_as_model(model), artefact, chosen, progress=progress or SILENT)
+    _driver().compile_model(_as_model(model), artefact, chosen, progress=progress or SILENT)
     return artefact
+
+
+def _driver() -> ModuleType:
+    """The compiler, loaded when something is to be compiled; OnnxcError where only the runtime's packages are there."""
+    try:
+        from onnxc import driver
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.startswith("onnxc"):
+            raise
+        from onnxc.errors import UNREADABLE, OnnxcError
+
+        missing = f"compiling needs the package '{error.name}', which is not installed"
+        raise OnnxcError(missing, hint="pip install onnxc, without --no-deps", exit_code=UNREADABLE) from error
+    return driver
 
 
 def _as_model(model: Model) -> Path | onnx.ModelProto:

@@ -41,6 +41,10 @@ def test_artefacts_run_where_the_compiler_is_absent(artefact: Path, digits: Path
         assert (outputs[0].argmax(axis=1) == data["labels"]).all()
         loaded = [name for name in sys.modules if name.startswith(("onnxc.passes", "onnxc.driver", "onnxc.importer"))]
         assert not loaded, loaded
+        try:
+            onnxc.InferenceSession(sys.argv[2].replace(".npz", ".onnx"))
+        except onnxc.OnnxcError as error:
+            assert "compiling needs the package" in str(error)
     """
     python(program, artefact, digits.with_suffix(".npz"))
 
