@@ -2,8 +2,9 @@
 
 Before:  %0 = "onnx.Conv"(%x, %w, %b)      %1 = "onnx.BatchNormalization"(%0, %scale, %bias, %mean, %var)
 After:   %1 = "onnx.Conv"(%x, %w', %b')
-Also:    a Mul, Div, Add or Sub by such a constant; after Conv, ConvTranspose, Gemm and MatMul, and before a Conv. A
-         BatchNormalization after something else is a Mul and an Add by constants, and runs of those are one of each.
+Also:    a Mul, Div, Add or Sub by such a constant; after Conv, ConvTranspose, Gemm and MatMul, and before a Conv; the
+         scale of attention's scores into the projection of Q. A BatchNormalization after something else is a Mul and
+         an Add by constants, and runs of those are one of each.
 Keeps:   values up to rounding (constants are combined in f64, once); a contraction whose result others read too.
 Leaves:  no BatchNormalization that does not train.
 """
@@ -28,7 +29,7 @@ FLOATS = ("f16", "bf16", "f32", "f64")
 
 @transforms(GRAPH, GRAPH)
 def fold_batch_norm(program: Program) -> None:
-    rules = dict.fromkeys(("Mul", "Div", "Add", "Sub"), [fold_affine, merge_affine])
+    rules = dict.fromkeys(("Mul", "Div", "Add", "Sub"), [fold_affine, merge_affine, fold_score_scale])
     rewrite(program, {**rules, "BatchNormalization": [batch_norm], "Conv": [fold_affine_before]})
 
 
@@ -104,6 +105,35 @@ def fold_affine(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
         return None
     inner = rw.producer(found.x, *SCALABLE)
     return None if inner is None else scaled(inner, found.factor, found.term, rw)
+
+
+def fold_score_scale(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    """The one factor of a product of two computed matrices (attention's 1 / √d) goes into what projected the first."""
+    found = affine(op, rw)
+    if found is None or found.factor.size != 1 or found.term.any() or not rw.single_use(found.x):
+        return None
+    product = rw.producer(found.x, "MatMul")
+    if product is None or rw.is_constant(product.operands[1]):
+        return None
+    first = _projected(product.operands[0], found.factor, rw)
+    return None if first is None else rw.again(product, [first, product.operands[1]])
+
+
+def _projected(value: ir.Value, factor: np.ndarray, rw: Rewriter) -> ir.Value | None:
+    """`value` times `factor`, where only views and a bias lie between it and constant weights."""
+    op = rw.producer(value, "Transpose", "Reshape", "Add", *SCALABLE)
+    if op is None or not rw.single_use(value):
+        return None
+    if op.name in SCALABLE:
+        return scaled(op, factor, np.zeros(()), rw)
+    if op.name == "Add":
+        term = affine(op, rw)
+        inner = None if term is None else _projected(term.x, factor, rw)
+        if inner is None:
+            return None
+        return rw.one("Add", [inner, rw.constant_of(term.term * factor, Tensor.of(value.type).elem)], value.type)
+    inner = _projected(op.operands[0], factor, rw)
+    return None if inner is None else rw.again(op, [inner, *op.op.operands[1:]])
 
 
 def fold_affine_before(op: OnnxOp, rw: Rewriter) -> ir.Value | None:

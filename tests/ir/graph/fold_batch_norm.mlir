@@ -80,3 +80,23 @@ func.func @before(%x: tensor<1x2x3x3xf32>) -> (tensor<1x4x2x2xf32>, tensor<1x4x4
   %5 = "onnx.Conv"(%4, %w) {group = 2 : i64, pads = array<i64: 1, 1, 1, 1>} : (tensor<1x2x3x3xf32>, tensor<4x1x2x2xf32>) -> tensor<1x4x4x4xf32>
   return %2, %5 : tensor<1x4x2x2xf32>, tensor<1x4x4x4xf32>
 }
+
+// Attention's scale goes through heads and bias into the projection of Q; a projection that is read twice keeps its weights.
+// CHECK-LABEL: func.func @scores
+// CHECK:         %[[W:.*]] = "onnx.Constant"() {value = dense<{{.}}[5.000000e-01, 1.000000e+00], [1.500000e+00, 2.000000e+00]]>
+// CHECK:         "onnx.MatMul"(%arg0, %[[W]])
+// CHECK:         %[[S:.*]] = "onnx.MatMul"
+// CHECK-NEXT:    return %[[S]]
+func.func @scores(%x: tensor<1x3x2xf32>, %k: tensor<1x2x1x3xf32>) -> tensor<1x2x3x3xf32> {
+  %n = "onnx.None"() : () -> none
+  %w = "onnx.Constant"() {value = dense<[[1.0, 2.0], [3.0, 4.0]]> : tensor<2x2xf32>} : () -> tensor<2x2xf32>
+  %b = "onnx.Constant"() {value = dense<[3.0, 7.0]> : tensor<2xf32>} : () -> tensor<2xf32>
+  %two = "onnx.Constant"() {value = dense<2.0> : tensor<f32>} : () -> tensor<f32>
+  %0 = "onnx.MatMul"(%x, %w) : (tensor<1x3x2xf32>, tensor<2x2xf32>) -> tensor<1x3x2xf32>
+  %1 = "onnx.Add"(%b, %0) : (tensor<2xf32>, tensor<1x3x2xf32>) -> tensor<1x3x2xf32>
+  %2 = "onnx.Reshape"(%1, %n) {allowzero = 1 : i64, operand_values = {"1" = [1, 3, 2, 1]}} : (tensor<1x3x2xf32>, none) -> tensor<1x3x2x1xf32>
+  %3 = "onnx.Transpose"(%2) {perm = array<i64: 0, 2, 1, 3>} : (tensor<1x3x2x1xf32>) -> tensor<1x2x3x1xf32>
+  %4 = "onnx.MatMul"(%3, %k) : (tensor<1x2x3x1xf32>, tensor<1x2x1x3xf32>) -> tensor<1x2x3x3xf32>
+  %5 = "onnx.Div"(%4, %two) : (tensor<1x2x3x3xf32>, tensor<f32>) -> tensor<1x2x3x3xf32>
+  return %5 : tensor<1x2x3x3xf32>
+}
