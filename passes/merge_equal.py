@@ -16,7 +16,7 @@ from onnxc.passes.effects import may_merge
 from onnxc.passes.rewriting import functions
 
 # name, operands, attributes, result types
-Key = tuple[str, tuple[ir.Value, ...], tuple[tuple[str, ir.Attribute], ...], tuple[ir.Type, ...]]
+Key = tuple[str, tuple[ir.Value | ir.Type, ...], tuple[tuple[str, ir.Attribute], ...], tuple[ir.Type, ...]]
 
 
 @transforms(GRAPH, GRAPH)
@@ -51,10 +51,12 @@ def _merge(block: ir.Block, known: dict[Key, ir.Operation]) -> None:
 
 
 def _key(op: ir.Operation) -> Key:
+    """What makes the result. Of a Shape or Size that is the operand's type: equal dims are equal sizes."""
     attributes = op.attributes
+    ranked = op.name in ("onnx.Shape", "onnx.Size") and isinstance(op.operands[0].type, ir.RankedTensorType)
     return (
         op.name,
-        tuple(op.operands),
+        (op.operands[0].type,) if ranked else tuple(op.operands),
         tuple((name, attributes[name]) for name in attributes),
         tuple(result.type for result in op.results),
     )

@@ -7,6 +7,8 @@ from mlir import ir
 from onnxc.dialects import dims
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
+from onnxc.passes.layouts.reshapes import matched
+from onnxc.passes.recorded_values import ATTRIBUTE, values_attribute
 from onnxc.passes.rewriting import Rewriter
 from onnxc.passes.simplifications.registry import simplifies
 
@@ -100,18 +102,14 @@ def concat(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
 
 @simplifies("Split")
 def split(op: OnnxOp, rw: Rewriter) -> list[ir.Value] | None:
-    """One part is all of it; a Split of which one result is used is a Slice."""
-    x = op.operands[0]
-    if len(op.results) == 1:
-        return [x]
-    used = [index for index, result in enumerate(op.results) if any(True for _ in result.uses)]
-    tensors = [Tensor.of(result.type) for result in op.results]
-    if len(used) != 1 or any(tensor.shape is None for tensor in tensors):
-        return None
-    axis = op.attr("axis", 0) % len(tensors[0].dims)
-    start = sum((tensor.dims[axis] for tensor in tensors[: used[0]]), 0)
-    part = rw.slice(x, {axis: (start, tensors[used[0]].dims[axis])})
-    return [part] * len(op.results)  # the others have no use
+    """One part is all of it; others are Slices, which the rules below can move."""
+    x, parts, start = op.operands[0], [], 0
+    axis = op.attr("axis", 0) % len(Tensor.of(x.type).dims)
+    for result in op.results:
+        size = Tensor.of(result.type).dims[axis]
+        parts.append(rw.slice(x, {axis: (start, size)}))
+        start = start + size
+    return parts
 
 
 @simplifies("Gather")
@@ -126,6 +124,41 @@ def gather(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
     if not isinstance(size, int) or not -size <= index < size:
         return None
     return rw.reshape(rw.slice(x, {axis: (index % size, 1)}), result.shape)
+
+
+@simplifies("Slice")
+def slice_of_transpose(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    """A part of a Transpose is the Transpose of a part: heads that are cut apart are not moved together first."""
+    turned, axes = rw.producer(op.operands[0], "Transpose"), op.values(3)
+    values = {index: op.values(index) for index in range(1, len(op.op.operands))}
+    if turned is None or axes is None or any(found is None for found in values.values()):
+        return None
+    rank = len(Tensor.of(op.operands[0].type).dims)
+    perm = list(turned.attr("perm") or range(rank - 1, -1, -1))
+    values[3] = [perm[axis % rank] for axis in axes]
+    result = Tensor.of(op.results[0].type).dims
+    tensor = Tensor.of(turned.operands[0].type).of_shape([result[perm.index(axis)] for axis in range(rank)])
+    attrs = {ATTRIBUTE: values_attribute(values, op.op.context)}
+    part = rw.one("Slice", [turned.operands[0], *[rw.absent()] * len(values)], tensor, attrs)
+    return rw.transpose(part, perm)
+
+
+@simplifies("Reshape")
+def reshape_of_slice(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    """A Reshape that splits the sliced axis, at whole steps, comes first: so the Slice meets the Transpose behind it."""
+    inner = rw.producer(op.operands[0], "Slice")
+    bounds = window(inner) if inner is not None and rw.single_use(op.operands[0]) else None
+    if bounds is None or len(bounds) != 1:
+        return None
+    ((axis, (start, size)),) = bounds.items()
+    target, whole = Tensor.of(op.results[0].type).dims, Tensor.of(inner.operands[0].type).dims
+    groups = matched(Tensor.of(op.operands[0].type).dims, target) or []
+    made = next((new for old, new in groups if old == [axis]), [])
+    step = dims.product(target[made[0] + 1 : made[-1] + 1]) if len(made) > 1 else 0
+    if not isinstance(step, int) or not step or start % step or size % step or whole[axis] % step:
+        return None
+    shape = [whole[axis] // step if index == made[0] else dim for index, dim in enumerate(target)]
+    return rw.slice(rw.reshape(inner.operands[0], shape), {made[0]: (start // step, size // step)})
 
 
 @simplifies("Slice")

@@ -36,3 +36,16 @@ func.func @apart(%x: tensor<4xf32>, %c: tensor<i1>) -> (tensor<4xf32>, tensor<4x
   %4 = "onnx.RandomNormalLike"(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %0, %3, %4 : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
+
+// Two tensors of the same dims have the same shape: it is read off the first.
+// CHECK-LABEL: func.func @shapes
+// CHECK-NEXT:    %[[S:.*]] = "onnx.Shape"(%arg0)
+// CHECK-NEXT:    %[[T:.*]] = "onnx.Shape"(%arg2)
+// CHECK-NEXT:    return %[[S]], %[[S]], %[[T]]
+func.func @shapes(%x: tensor<?x4xf32, ["n", 4]>, %y: tensor<?x4xf32, ["n", 4]>, %z: tensor<?x4xf32, ["m", 4]>)
+    -> (tensor<2xi64>, tensor<2xi64>, tensor<2xi64>) {
+  %0 = "onnx.Shape"(%x) : (tensor<?x4xf32, ["n", 4]>) -> tensor<2xi64>
+  %1 = "onnx.Shape"(%y) : (tensor<?x4xf32, ["n", 4]>) -> tensor<2xi64>
+  %2 = "onnx.Shape"(%z) : (tensor<?x4xf32, ["m", 4]>) -> tensor<2xi64>
+  return %0, %1, %2 : tensor<2xi64>, tensor<2xi64>, tensor<2xi64>
+}

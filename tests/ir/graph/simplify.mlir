@@ -90,7 +90,7 @@ func.func @dropout(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xi1>) {
   return %0#0, %0#1 : tensor<4xf32>, tensor<4xi1>
 }
 
-// Slices of Slices are one Slice; a Split of which one part is used and a Gather of one index are Slices too.
+// Slices of Slices are one Slice; the parts of a Split and a Gather of one index are Slices too.
 // CHECK-LABEL: func.func @selection
 // CHECK:         "onnx.Slice"(%arg0, {{.*}}) {operand_values = {"1" = [3], "2" = [6], "3" = [1], "4" = [1]}}
 // CHECK:         "onnx.Slice"(%arg0, {{.*}}) {operand_values = {"1" = [4], "2" = [8], "3" = [1], "4" = [1]}}
@@ -140,4 +140,22 @@ func.func @windows(%x: tensor<1x4x4x4xf32>, %w: tensor<2x4x3x3xf32>)
   %4 = "onnx.DepthToSpace"(%x) {blocksize = 2 : i64} : (tensor<1x4x4x4xf32>) -> tensor<1x1x8x8xf32>
   %5 = "onnx.GlobalAveragePool"(%x) : (tensor<1x4x4x4xf32>) -> tensor<1x4x1x1xf32>
   return %1, %3, %4, %5 : tensor<1x2x5x5xf32>, tensor<1x4x5x5xf32>, tensor<1x1x8x8xf32>, tensor<1x4x1x1xf32>
+}
+
+// Projections made together: the parts are cut out of the Reshape, before the Transpose, which can then read them in place.
+// CHECK-LABEL: func.func @heads
+// CHECK:         %[[R:.*]] = "onnx.Reshape"(%arg0, {{.*}}) {allowzero = 1 : i64, operand_values = {"1" = [2, 5, 6, 4]}}
+// CHECK:         %[[Q:.*]] = "onnx.Slice"(%[[R]], {{.*}}) {operand_values = {"1" = [0], "2" = [3], "3" = [2], "4" = [1]}}
+// CHECK:         "onnx.Transpose"(%[[Q]]) {perm = array<i64: 0, 2, 1, 3>}
+// CHECK:         %[[S:.*]] = "onnx.Slice"(%arg1, {{.*}}) {operand_values = {"1" = [1], "2" = [2], "3" = [2], "4" = [1]}}
+// CHECK:         "onnx.Transpose"(%[[S]]) {perm = array<i64: 2, 0, 3, 1, 4>}
+func.func @heads(%x: tensor<2x5x24xf32>, %y: tensor<2x5x3x2x4xf32>) -> (tensor<2x3x5x4xf32>, tensor<2x5x12xf32>, tensor<2x2x5x4xf32>) {
+  %n = "onnx.None"() : () -> none
+  %i = "onnx.Constant"() {value = dense<1> : tensor<i64>} : () -> tensor<i64>
+  %0:2 = "onnx.Split"(%x) {axis = 2 : i64, num_outputs = 2 : i64} : (tensor<2x5x24xf32>) -> (tensor<2x5x12xf32>, tensor<2x5x12xf32>)
+  %1 = "onnx.Reshape"(%0#0, %n) {operand_values = {"1" = [2, 5, 3, 4]}} : (tensor<2x5x12xf32>, none) -> tensor<2x5x3x4xf32>
+  %2 = "onnx.Transpose"(%1) {perm = array<i64: 0, 2, 1, 3>} : (tensor<2x5x3x4xf32>) -> tensor<2x3x5x4xf32>
+  %3 = "onnx.Transpose"(%y) {perm = array<i64: 2, 0, 3, 1, 4>} : (tensor<2x5x3x2x4xf32>) -> tensor<3x2x2x5x4xf32>
+  %4 = "onnx.Gather"(%3, %i) : (tensor<3x2x2x5x4xf32>, tensor<i64>) -> tensor<2x2x5x4xf32>
+  return %2, %0#1, %4 : tensor<2x3x5x4xf32>, tensor<2x5x12xf32>, tensor<2x2x5x4xf32>
 }
