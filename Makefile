@@ -1,13 +1,16 @@
 # Shortcuts for developers, in the environment that `python` belongs to (pip install -e '.[dev]').
 PYTHON ?= python
 
-.PHONY: test nightly lint format tree bench bindings docs help
+.PHONY: test nightly large lint format tree bench bindings docs help
 
 test:      ## the tests that CI runs
 	$(PYTHON) -m pytest -n 2
 
 nightly:   ## all tests, the long ones too (the 2.3 GB model among them)
 	$(PYTHON) -m pytest --nightly
+
+large:     ## compiles a model of 2.3 GB and tells whether memory stayed within its bound
+	$(PYTHON) -m pytest --nightly tests/models/test_large_model.py
 
 lint: tree ## style, types, import directions, generated files
 	$(PYTHON) -m ruff check .
