@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from onnxc.build_kernel import build_bitcode, build_object, join_listing
 from onnxc.c_header import write_header
 from onnxc.cache import user_cache
 from onnxc.compile_pool import CompilePool, Job
-from onnxc.link import archive, link_relocatable, link_shared, scratch_beside, write_output
+from onnxc.link import archive, link_relocatable, link_shared, publish, scratch_beside, write_output
 from onnxc.manifest import Manifest, Value, Variant, Weights
 from onnxc.options import Options
 from onnxc.passes.contract import Program
@@ -65,17 +64,18 @@ class Artefact:
 
 
 def write_artefact(artefact: Artefact, kind: str, output: Path, progress: Progress) -> None:
-    """Writes `output` of the given kind (a value of options.KINDS); for objects and archives also the header beside it."""
+    """Writes `output` of the given kind (a value of options.KINDS), with a header beside objects and archives."""
     if kind in ("llvm-ir", "assembly"):
         _write_text(artefact, kind, output, progress)
         return
     with scratch_beside(output) as scratch:
         objects: list[bytes | Path] = []
         weights = None
+        made: dict[Path, Path] = {}  # what goes to the output's folder at the end → where it lies until then
         if artefact.weight_bytes > LARGEST_SECTION:
             beside = output.with_name(f"{output.name}.weights")
-            weights = write_weights_file(scratch / "beside", _entries(artefact), artefact.weight_bytes, beside.name)
-            os.replace(scratch / "beside", beside)
+            weights = write_weights_file(scratch / "weights", _entries(artefact), artefact.weight_bytes, beside.name)
+            made[beside] = scratch / "weights"
         elif artefact.weight_bytes:
             weights = Weights(artefact.weight_bytes, WEIGHTS_SYMBOL)
             objects.append(scratch / "weights.o")
@@ -93,15 +93,17 @@ def write_artefact(artefact: Artefact, kind: str, output: Path, progress: Progre
             )
             objects.append(stub.result())
         progress.stage("link")
-        export = [f"{manifest.symbol}_model"]
+        export, linked = [f"{manifest.symbol}_model"], scratch / "linked"
         if kind == "shared":
-            link_shared(objects, output, soname=output.name, export=export)
-            return
-        if kind == "object":
-            link_relocatable(objects, output, export=export)
+            link_shared(objects, linked, soname=output.name, export=export)
+        elif kind == "object":
+            link_relocatable(objects, linked, export=export)
         else:
-            archive(objects, output, member=f"{output.stem}.o", export=export)
-        write_output(output.with_suffix(".h"), write_header(manifest).encode())
+            archive(objects, linked, member=f"{output.stem}.o", export=export)
+        if kind != "shared":
+            header = made[output.with_suffix(".h")] = scratch / "header"
+            header.write_bytes(write_header(manifest).encode())
+        publish({**made, output: linked})
 
 
 def _entries(artefact: Artefact) -> Iterator[tuple[np.ndarray, int]]:

@@ -7,8 +7,10 @@ One thread is judged by CPU time, which time-sharing does not change; several by
 
 from __future__ import annotations
 
+import contextlib
 import multiprocessing
 import os
+import signal
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +24,7 @@ from typing import Any
 import numpy as np
 
 from onnxc.errors import UNREADABLE, OnnxcError
+from onnxc.leftovers import ended_at_ctrl_c
 
 Feeds = Mapping[str, Any]
 #: Beyond this share of the output's scale two runners do not compute the same.
@@ -98,7 +101,10 @@ def measure(runners: Mapping[str, Path], feeds: Feeds, plan: Plan, tell: Callabl
         if find_spec(name) is None:
             raise OnnxcError(f"{name} is not installed", hint=f"pip install {name}", exit_code=UNREADABLE)
     workers = {name: Worker(name, path, plan) for name, path in runners.items()}
-    try:
+    with contextlib.ExitStack() as exits:
+        for worker in workers.values():
+            exits.callback(worker.close)
+            exits.enter_context(ended_at_ctrl_c(worker.process.kill))
         timings = {name: worker.load(feeds) for name, worker in workers.items()}
         _compare(list(timings.values()), workers)
         able = [name for name, timing in timings.items() if timing.error is None]
@@ -109,9 +115,6 @@ def measure(runners: Mapping[str, Path], feeds: Feeds, plan: Plan, tell: Callabl
                 timings[name].blocks.append(workers[name].block(counts[name]))
                 timings[name].runs += counts[name]
             tell(step + 1, plan.rounds)
-    finally:
-        for worker in workers.values():
-            worker.close()
     return list(timings.values())
 
 
@@ -129,7 +132,11 @@ class Worker:
         self.pipe, theirs = context.Pipe()
         arguments = (theirs, runner, path, plan.threads)
         self.process = context.Process(target=serve, args=arguments, daemon=True)
-        self.process.start()
+        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})  # inherited: Ctrl-C is the parent's
+        try:
+            self.process.start()
+        finally:
+            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         theirs.close()
 
     def load(self, feeds: Feeds) -> Timing:
@@ -178,7 +185,7 @@ def serve(pipe: Connection, runner: str, path: Path, threads: int) -> None:
     while True:
         try:
             request, argument = pipe.recv()
-        except (EOFError, KeyboardInterrupt):
+        except EOFError:
             return
         try:
             if request == "load":
@@ -194,7 +201,7 @@ def serve(pipe: Connection, runner: str, path: Path, threads: int) -> None:
                     run(feeds)
                 answer = (clock() - start) / argument
             pipe.send((True, answer))
-        except KeyboardInterrupt:
+        except BrokenPipeError:  # the parent is gone
             return
         except Exception as error:  # whatever a runtime raises is told to the user, not handled
             pipe.send((False, " ".join(str(error).split()) or type(error).__name__))

@@ -6,12 +6,12 @@ import json
 import os
 import platform
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from onnxc import bench
 from onnxc.errors import UNREADABLE, OnnxcError
+from onnxc.leftovers import temporary_folder
 from onnxc.terminal import Terminal
 
 
@@ -26,8 +26,8 @@ def bench_model(model: Path, arguments: dict[str, Any]) -> None:
     if against is not None and not needs_compiling(model):
         raise OnnxcError(f"{against} cannot run it", file=model, hint="give the .onnx model", exit_code=UNREADABLE)
     plan = bench.Plan(arguments["threads"], arguments["rounds"], arguments["block_ms"] / 1e3)
-    with tempfile.TemporaryDirectory(prefix="onnxc-") as folder, Terminal(arguments["verbose"]) as terminal:
-        artefact = compile_for_here(model, Path(folder), options, terminal) if needs_compiling(model) else model
+    with temporary_folder() as folder, Terminal(arguments["verbose"]) as terminal:
+        artefact = compile_for_here(model, folder, options, terminal) if needs_compiling(model) else model
         session = InferenceSession(str(artefact), threads=1)
         feeds = make_feeds(session, arguments["inputs"], arguments["seed"], options["dims"])
         runners = {"onnxc": artefact} | ({against: model} if against is not None else {})

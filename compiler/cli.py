@@ -7,7 +7,6 @@ refused, 2 a file cannot be read or the usage is wrong, 101 a fault of onnxc, 13
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -19,13 +18,13 @@ import click
 import onnxc
 from onnxc import faults
 from onnxc.errors import REFUSED, UNREADABLE, OnnxcError, Refusals
+from onnxc.leftovers import INTERRUPTED, temporary_folder
 from onnxc.options import KINDS, LEVELS, Options
 from onnxc.terminal import Terminal, report_error
 
 if TYPE_CHECKING:
     from onnxc.runtime import InferenceSession
 
-INTERRUPTED = 130
 OPTION_NAMES = frozenset(field.name for field in fields(Options))
 
 
@@ -227,9 +226,9 @@ def open_session(model: Path, threads: int | None, arguments: dict[str, Any]) ->
         yield InferenceSession(model, threads=threads)
         return
     options = compile_arguments(arguments)
-    with tempfile.TemporaryDirectory(prefix="onnxc-") as folder:
+    with temporary_folder() as folder:
         with Terminal(options.get("verbose", False)) as terminal:
-            artefact = compile_for_here(model, Path(folder), options, terminal)
+            artefact = compile_for_here(model, folder, options, terminal)
         yield InferenceSession(artefact, threads=threads)
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
-import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from onnxc.errors import CompilerBug, OnnxcError
+from onnxc.leftovers import is_temporary, run_program, temporary_folder
 from onnxc.localise_symbols import localise_hidden
 from onnxc.zig import zig_binary
 
@@ -33,14 +32,14 @@ def link_shared(objects: Sequence[Object], out: Path, *, soname: str, export: Se
         options = ["-shared", "-z", "now", "-z", "relro", "-z", "noexecstack", "--build-id=none", "--hash-style=gnu"]
         options += ["-O2", "--gc-sections", "-soname", soname, f"--version-script={script}"]
         _run_zig("ld.lld", [*options, "-o", str(linked), *_as_files(objects, scratch)])
-        os.replace(linked, out)
+        publish({out: linked})
 
 
 def link_relocatable(objects: Sequence[Object], out: Path, *, export: Sequence[str]) -> None:
     """Writes one object file in which every symbol but `export` is local, so that two models link into one program."""
     with scratch_beside(out) as scratch:
         linked = _relocatable(objects, scratch, export)
-        os.replace(linked, out)
+        publish({out: linked})
 
 
 def archive(objects: Sequence[Object], out: Path, *, member: str, export: Sequence[str]) -> None:
@@ -49,30 +48,39 @@ def archive(objects: Sequence[Object], out: Path, *, member: str, export: Sequen
         (scratch / "in").mkdir()
         linked = _relocatable(objects, scratch, export).rename(scratch / "in" / member)
         _run_zig("ar", ["rcsD", str(scratch / "library"), str(linked)])
-        os.replace(scratch / "library", out)
+        publish({out: scratch / "library"})
 
 
 def write_output(out: Path, data: bytes) -> None:
     """Writes a file whole or not at all."""
     with scratch_beside(out) as scratch:
         (scratch / "data").write_bytes(data)
-        os.replace(scratch / "data", out)
+        publish({out: scratch / "data"})
+
+
+def publish(made: Mapping[Path, Path]) -> None:
+    """Gives files from a scratch folder their names; none where one of the names is a folder's."""
+    for out in made:
+        if out.is_dir():
+            raise IsADirectoryError(21, "is a folder", str(out))
+    for out, file in made.items():
+        os.replace(file, out)
 
 
 @contextlib.contextmanager
 def scratch_beside(out: Path) -> Iterator[Path]:
     """A folder on the output's file system that is gone afterwards, whatever happens; OSErrors become OnnxcErrors."""
-    scratch = None
+    parent = out.absolute().parent
+    if is_temporary(parent):  # a part of an output whose own scratch folder this is
+        with tempfile.TemporaryDirectory(dir=parent) as inner:
+            yield Path(inner)
+        return
     try:
-        scratch = Path(tempfile.mkdtemp(prefix=".onnxc-", dir=out.absolute().parent))
-        yield scratch
-        if out.is_dir():
-            raise IsADirectoryError(21, "is a folder")
+        with temporary_folder(parent) as scratch:
+            yield scratch
     except OSError as error:
-        raise OnnxcError("cannot write the output", file=out, why=error.strerror or str(error), exit_code=2) from error
-    finally:
-        if scratch is not None:
-            shutil.rmtree(scratch, ignore_errors=True)
+        at = Path(error.filename) if isinstance(error, IsADirectoryError) else out
+        raise OnnxcError("cannot write the output", file=at, why=error.strerror or str(error), exit_code=2) from error
 
 
 def _relocatable(objects: Sequence[Object], scratch: Path, export: Sequence[str]) -> Path:
@@ -96,7 +104,7 @@ def _as_files(objects: Sequence[Object], scratch: Path) -> list[str]:
 
 def _run_zig(tool: str, arguments: Sequence[str]) -> None:
     """Runs a tool of zig; a full disk is the user's matter, anything else it complains of is ours."""
-    done = subprocess.run([zig_binary(), tool, *arguments], capture_output=True, text=True, check=False)
+    done = run_program([zig_binary(), tool, *arguments])
     if done.returncode == 0:
         return
     said = done.stderr.strip() or f"exit status {done.returncode}"

@@ -16,6 +16,7 @@ import click
 
 from onnxc.errors import UNREADABLE, OnnxcError
 from onnxc.faults import explain
+from onnxc.leftovers import leave_at_ctrl_c
 from onnxc.terminal import report_error
 
 
@@ -49,6 +50,7 @@ def command(file: TextIO, passes: tuple[str, ...]) -> None:
 
 def main() -> None:
     """Runs the command and exits with the codes of `onnxc`."""
+    leave_at_ctrl_c()
     try:
         sys.exit(command.main(standalone_mode=False) or 0)
     except click.ClickException as wrong:

@@ -5,15 +5,12 @@ The object depends on the manifest, the stub's sources, the target and zig alone
 
 from __future__ import annotations
 
-import os
-import subprocess
-import tempfile
 from collections.abc import Callable
-from pathlib import Path
 
 from onnxc.cache import ObjectCache, cache_key
 from onnxc.descriptor import STUB, write_descriptor, write_stub
 from onnxc.errors import CompilerBug
+from onnxc.leftovers import run_program, temporary_folder
 from onnxc.link import link_relocatable
 from onnxc.manifest import Manifest
 from onnxc.zig import zig_binary
@@ -41,9 +38,9 @@ def compile_stub(manifest: Manifest, triple: str, threads: bool, *, cache: Objec
     def join() -> bytes:
         parts = [_kept(cache, (source, target), lambda source=source: _compile(source, target))
                  for source in (stub, descriptor)]  # fmt: skip
-        with tempfile.TemporaryDirectory(prefix="onnxc-stub-") as folder:
-            link_relocatable(parts, Path(folder, "model.o"), export=[f"{manifest.symbol}_model"])
-            return Path(folder, "model.o").read_bytes()
+        with temporary_folder() as folder:
+            link_relocatable(parts, folder / "model.o", export=[f"{manifest.symbol}_model"])
+            return (folder / "model.o").read_bytes()
 
     return _kept(cache, (stub, descriptor, target), join)
 
@@ -68,12 +65,11 @@ def zig_target(triple: str) -> str:
 
 
 def _compile(source: str, target: str) -> bytes:
-    with tempfile.TemporaryDirectory(prefix="onnxc-stub-") as name:
-        folder = Path(name)
+    with temporary_folder() as folder:
         (folder / "model.c").write_text(source, "utf-8")
         command = [zig_binary(), "cc", "-target", target, *FLAGS, "-iquote", str(STUB), "model.c", "-o", "model.o"]
         caches = {"ZIG_GLOBAL_CACHE_DIR": "zig", "ZIG_LOCAL_CACHE_DIR": "zig"}  # zig would keep every object for ever
-        done = subprocess.run(command, cwd=folder, env=os.environ | caches, capture_output=True, text=True, check=False)
+        done = run_program(command, folder=folder, variables=caches)
         if done.returncode:
             raise CompilerBug("compile_stub", f"zig cc failed for {target}:\n{done.stderr.strip()}")
         return (folder / "model.o").read_bytes()

@@ -12,14 +12,15 @@ import functools
 import itertools
 import platform
 import re
-import subprocess
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import llvmlite.binding as llvm
 
 from onnxc.errors import OnnxcError
+from onnxc.leftovers import run_program
 from onnxc.zig import zig_binary
 
 DEFAULT_TRIPLES = {
@@ -220,9 +221,9 @@ def cpu_names(arch: str) -> list[str]:
     return [name for name in names if name not in ZIG_ONLY]
 
 
-def _show_builtin(arch: str, cpu: str) -> subprocess.CompletedProcess[str]:
+def _show_builtin(arch: str, cpu: str) -> CompletedProcess[str]:
     command = [zig_binary(), "build-obj", "--show-builtin", "-target", f"{arch}-linux-gnu", f"-mcpu={cpu}"]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    return run_program(command)
 
 
 def _cache_sizes() -> tuple[int, int]:

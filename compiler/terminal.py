@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import textwrap
 from types import TracebackType
 from typing import TextIO
 
+from onnxc.leftovers import ended_at_ctrl_c
 from onnxc.progress import Progress
 
 
@@ -18,17 +20,19 @@ class Terminal(Progress):
         self.verbose = verbose
         self._bar = _bar(self.stream) if self.stream.isatty() else None
         self._task = None
+        self._exit = contextlib.ExitStack()
 
     def __enter__(self) -> Terminal:
         if self._bar is not None:
             self._bar.start()
+            self._exit.callback(self._bar.stop)
+            self._exit.enter_context(ended_at_ctrl_c(self._bar.stop))  # it hides the cursor
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._bar is not None:
-            self._bar.stop()
+        self._exit.close()
 
     def stage(self, name: str, done: int = 0, total: int = 0) -> None:
         if self._bar is None:
