@@ -11,6 +11,7 @@ from onnxc.passes.expand_recurrent import expand_recurrent
 from onnxc.passes.expand_resize import expand_resize
 from onnxc.passes.fold_batch_norm import fold_batch_norm
 from onnxc.passes.fold_constants import fold_constants
+from onnxc.passes.fuse_attention import fuse_attention
 from onnxc.passes.group_operators import STAYS, VIEWS, group_operators
 from onnxc.passes.infer_shapes import check_shapes, infer_shapes
 from onnxc.passes.innermost_softmax import innermost_softmax
@@ -21,6 +22,7 @@ from onnxc.passes.outline_kernels import outline_kernels
 from onnxc.passes.pack_weights import pack_weights
 from onnxc.passes.plan_memory import plan_memory
 from onnxc.passes.recognise import recognise
+from onnxc.passes.recognise_attention import recognise_attention
 from onnxc.passes.remove_dead import remove_dead
 from onnxc.passes.scan_to_loop import scan_to_loop
 from onnxc.passes.simplify import simplify
@@ -46,6 +48,8 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         infer_shapes,
         fold_batch_norm,
         recognise,
+        recognise_attention,
+        fuse_attention,
         remove_dead,
         expand_recurrent,
         to_nhwc,

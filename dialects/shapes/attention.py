@@ -50,3 +50,10 @@ def microsoft_attention(c: ShapeContext) -> list[Tensor]:
     heads = c.attr("num_heads", 1)
     total = c.shape(4)[3] + length if c.has(4) else length
     return [Tensor(c.elem(0), (batch, length, size)), Tensor(c.elem(0), (2, batch, heads, total, size // heads))]
+
+
+@infers("kernel.attention")
+def fused_attention(c: ShapeContext) -> list[Tensor]:
+    q, v = c.shape(0), c.shape(2)
+    width = v[-1] if len(q) == 4 else v[-1] // c.attr("kv_heads", 1) * c.attr("heads", 1)
+    return [Tensor(c.elem(0), (*q[:-1], width))]

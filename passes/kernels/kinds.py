@@ -9,6 +9,7 @@ from __future__ import annotations
 from types import ModuleType
 
 from onnxc.passes.kernels import (
+    attention,
     arg_reduce,
     compress,
     concat,
@@ -37,6 +38,7 @@ from onnxc.passes.kernels import map as map_kernel
 KINDS: dict[str, ModuleType] = {
     "map": map_kernel,
     "concat": concat,
+    "attention": attention,
     "conv": conv,
     "conv_transpose": conv_transpose,
     "winograd_input": winograd_input,
@@ -63,6 +65,7 @@ KINDS: dict[str, ModuleType] = {
 # Full operation name → kind. Ops that are neither roots nor element-wise nor moves have no lowering.
 ROOTS: dict[str, str] = {
     "onnx.Concat": "concat",
+    "kernel.attention": "attention",
     "kernel.conv": "conv",
     "kernel.conv_transpose": "conv_transpose",
     "kernel.winograd_input": "winograd_input",
