@@ -145,7 +145,7 @@ def slice_of_transpose(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
 
 @simplifies("Reshape")
 def reshape_of_slice(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
-    """A Reshape that splits the sliced axis, at whole steps, comes first: so the Slice meets the Transpose behind it."""
+    """A Reshape that splits the sliced axis, at whole steps, comes first: the Slice meets the Transpose behind it."""
     inner = rw.producer(op.operands[0], "Slice")
     bounds = window(inner) if inner is not None and rw.single_use(op.operands[0]) else None
     if bounds is None or len(bounds) != 1:
