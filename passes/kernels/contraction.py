@@ -79,8 +79,8 @@ def sum_products(b: KernelBuilder, sums: Arithmetic, rows: int, vectors: int, fi
 
 
 def sum_blocks(b: KernelBuilder, sums: Arithmetic, rows: int, vectors: int, terms: im.Index, load: Loader,
-               before: Sequence[ir.Value] | None = None) -> list[ir.Value]:
-    """The sums over k in [0, terms), in blocks, which are added to `before` (default: zeros)."""
+               before: Sequence[ir.Value] | None = None, first: im.Index = 0) -> list[ir.Value]:
+    """The sums over k in [first, terms), in blocks, which are added to `before` (default: zeros)."""
     zeros = [sums.zero()] * (rows * vectors)
     if before is None and isinstance(terms, int) and terms <= BLOCK:
         return sum_products(b, sums, rows, vectors, 0, terms, load, zeros)
@@ -90,7 +90,7 @@ def sum_blocks(b: KernelBuilder, sums: Arithmetic, rows: int, vectors: int, term
         part = sum_products(b, sums, rows, vectors, start, stop, load, zeros)
         return [scalars.add(t, p) for t, p in zip(totals, part, strict=True)]
 
-    return b.reduce(0, terms, BLOCK, before or zeros, block)
+    return b.reduce(first, terms, BLOCK, before or zeros, block)
 
 
 def row_tiles(b: KernelBuilder, rows: im.Index, height: int, first: im.Index, last: im.Index,

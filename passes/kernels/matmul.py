@@ -10,12 +10,13 @@ from dataclasses import asdict, dataclass
 
 import numpy as np
 from mlir import ir
+from mlir.dialects import memref
 
 from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import contraction, scalars
 from onnxc.passes.kernels import index_math as im
-from onnxc.passes.kernels.builder import KernelBuilder
+from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
@@ -24,13 +25,16 @@ from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.register_tiles import choose_tile
 
 GRAIN_NANOSECONDS = 20_000  # work worth a thread
+CHUNK = 1024  # terms: a tile's rows of A then fit into L1, a panel's chunk is read from L2
+CHUNK_BYTES = 32 << 10  # of sums on the stack
 UNKNOWN_SHARES = 8  # row tiles that share the prefetch of a panel where their number is not known
 
 
 @dataclass(frozen=True)
 class MatmulSchedule:
     """Register tile `rows` × `vectors` of `lanes`; `group` row tiles a unit; `packed`: B lies in panels;
-    `prefetch`: how far ahead they are asked for (contraction.prefetch_panels)."""
+    `prefetch`: how far ahead they are asked for (contraction.prefetch_panels); `chunk`: terms that all row tiles of a unit
+    go through before the next ones, their sums being kept on the stack (0: all at once)."""
 
     rows: int
     vectors: int
@@ -38,6 +42,7 @@ class MatmulSchedule:
     group: int
     packed: int = 0
     prefetch: int = 0
+    chunk: int = 0
 
     @property
     def width(self) -> int:
@@ -56,7 +61,8 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     panels = (p.n + (vectors * sums.lanes - 1)) // (vectors * sums.lanes) * dims.product(p.batch)
     group = contraction.tiles_a_unit(tiles, panels, row_bytes * rows, target)
     ahead = contraction.prefetch_distance(group, rows) if packed else 0
-    return asdict(MatmulSchedule(rows, vectors, sums.lanes, group, packed, ahead))
+    chunked = packed and k > 2 * CHUNK and group > 1 and group * rows * vectors * sums.lanes * 4 <= CHUNK_BYTES
+    return asdict(MatmulSchedule(rows, vectors, sums.lanes, group, packed, ahead, CHUNK if chunked else 0))
 
 
 def packings(kernel: KernelFunction) -> list[Packing]:
@@ -124,6 +130,10 @@ class _Emitter:
         self.row_dims = [b.dim(d) for d in p.row_dims]
         self.exact = isinstance(p.n, int) and p.n % s.width == 0
         self.shares = s.group if isinstance(p.rows, int) else min(s.group, UNKNOWN_SHARES)
+        if s.chunk:
+            size = s.group * s.rows * s.width
+            partial = memref.alloca(ir.MemRefType.get([size], scalars.element_type(self.sums.compute)), [], [], alignment=64)
+            self.partial = Buffer(partial, self.sums.compute, [size], [1])
         self.a = p.left(b, self.ev)
         self.right = None if s.packed else p.right(b, self.ev)
 
@@ -146,7 +156,11 @@ class _Emitter:
                 with self.ev.scope():
                     self._tile(batch, row, rows, load_b)
 
-            contraction.row_tiles(b, self.rows, s.rows, first, last, tile)
+            if s.chunk:
+                with b.loop(0, self.k, s.chunk) as self.start:
+                    contraction.row_tiles(b, self.rows, s.rows, first, last, tile)
+            else:
+                contraction.row_tiles(b, self.rows, s.rows, first, last, tile)
 
     def _tile(self, batch, row: im.Index, rows: int, load_b) -> None:
         load_a = self.a(batch, row, rows)
@@ -155,7 +169,25 @@ class _Emitter:
             with self.ev.scope():
                 return [self.sums.widen(v) for v in load_a(k)], [self.sums.widen(v) for v in load_b(k, row)]
 
-        acc = contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.k, load)
+        if not self.s.chunk:
+            self._store(batch, row, rows, contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.k, load))
+            return
+        # the sums so far lie on the stack, each row of the unit in a line of its own
+        lines = [im.mod(im.add(row, r), self.s.group * self.s.rows) for r in range(rows)]
+        places = [im.add(im.mul(line, self.s.width), v * self.s.lanes) for line in lines for v in range(self.s.vectors)]
+        begins = im.compare(self.start, "==", 0)
+        before = [self.b.choose(begins, self.sums.type, self.sums.zero, lambda at=at: self.partial.load_vector(at, self.s.lanes))
+                  for at in places]
+        stop = im.minimum(im.add(self.start, self.s.chunk), self.k)
+        acc = contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, stop, load, before, self.start)
+        ends = im.compare(stop, "==", self.k)
+        with self.b.when(ends), self.ev.scope():
+            self._store(batch, row, rows, acc)
+        with self.b.when(im.negate(ends)):
+            for at, v in zip(places, acc, strict=True):
+                self.partial.store_vector(v, at)
+
+    def _store(self, batch, row: im.Index, rows: int, acc: list[ir.Value]) -> None:
         points = [_unflattened(im.add(row, r), self.row_dims) for r in range(rows)]
         result = self.p.op.results[0]
 
@@ -182,9 +214,13 @@ class _Emitter:
 
         def load(k: im.Index, row: im.Index):
             at = im.add(base, im.mul(k, s.width))
-            if s.prefetch:
+            if s.prefetch and not s.chunk:
                 contraction.prefetch_panels(buffer, base, buffer.strides[-3], s.width, s.prefetch, self.shares,
                                             im.floordiv(row, s.rows), self.k, k)
+            elif s.prefetch:
+                begin = im.add(base, im.mul(self.start, s.width))
+                contraction.prefetch_panels(buffer, begin, s.chunk * s.width, s.width, s.prefetch, self.shares,
+                                            im.floordiv(row, s.rows), s.chunk, im.sub(k, self.start))
             return [buffer.load_vector(im.add(at, v * s.lanes), s.lanes) for v in range(s.vectors)]
 
         return load

@@ -151,6 +151,9 @@ def test_every_schedule_gives_the_same_bits():
     for rows, vectors, group, constant in [(1, 1, 1, ()), (9, 3, 2, (1,)), (14, 2, 1, (1,)), (6, 4, 3, ()), (3, 8, 9, (1,))]:
         (result,) = run(text, x, w, constants=constant, schedule={"rows": rows, "vectors": vectors, "group": group})
         assert result.tobytes() == first.tobytes()
+    for rows, group, chunk in [(8, 2, 512), (6, 4, 1024), (13, 1, 512)]:
+        (result,) = run(text, x, w, constants=(1,), schedule={"rows": rows, "vectors": 2, "group": group, "chunk": chunk})
+        assert result.tobytes() == first.tobytes()
     (narrow,) = run(text, x, w, constants=(1,), mcpu="x86-64-v3")
     assert narrow.tobytes() == first.tobytes()
     (dynamic,) = run(kernel("MatMul", [spell(("M", "K")), spell(("K", "N"))], spell(("M", "N"))), x, w)
