@@ -14,7 +14,7 @@ from onnxc.artefact import Artefact, write_artefact
 from onnxc.build_kernel import kernel_llvm_text, kernel_loops_text
 from onnxc.compile_pool import Job
 from onnxc.emit_object import lower_to_llvm
-from onnxc.errors import OnnxcError, Refusals
+from onnxc.errors import REFUSED, OnnxcError, Refusals
 from onnxc.link import write_output
 from onnxc.manifest import Value
 from onnxc.options import Options
@@ -22,6 +22,7 @@ from onnxc.passes.contract import Program
 from onnxc.passes.main.shims import with_shims
 from onnxc.pipeline import PIPELINE, has_lowering
 from onnxc.progress import SILENT, Progress
+from onnxc.refusals import complete_refusals
 from onnxc.signature import input_values, output_values
 from onnxc.targets import Target, target_for
 
@@ -146,7 +147,8 @@ def compile_model(model: Path | onnx.ModelProto, output: Path, options: Options,
     with program.context:
         inputs = input_values(program)
     until = options.emit or "loops"  # an .mlir output has a level
-    run.run_passes(program, "loops" if until == "llvm" else until)
+    with complete_refusals(program):
+        run.run_passes(program, "loops" if until == "llvm" else until)
     run.report.kernels = len(program.notes.get("kernels", ()))
     if kind == "mlir":
         write_output(output, _level_text(run, program, until).encode())
@@ -179,12 +181,11 @@ def check_model(model: Path | onnx.ModelProto, options: Options) -> list[OnnxcEr
     run = Compilation(options, SILENT)
     try:
         program = run.import_model(model, "model")
-        run.run_passes(program, "tensor")
-    except Refusals as refused:
-        return list(refused.errors)
+        with complete_refusals(program):
+            run.run_passes(program, "tensor")
     except OnnxcError as error:
-        if error.exit_code != 1:
+        if error.exit_code != REFUSED:
             raise
-        return [error]
+        return list(error.errors) if isinstance(error, Refusals) else [error]
     return []
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from mlir import ir
 from onnx import TensorProto
 
+from onnxc.dialects.errors import OnnxcError
 from onnxc.dialects.types import Tensor
 from onnxc.manifest import Dim, Value
 from onnxc.passes.contract import Program
@@ -15,8 +16,10 @@ DTYPES = {
     "f32": TensorProto.FLOAT, "f64": TensorProto.DOUBLE, "f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16,
     "i1": TensorProto.BOOL, "i8": TensorProto.INT8, "i16": TensorProto.INT16, "i32": TensorProto.INT32,
     "i64": TensorProto.INT64, "ui8": TensorProto.UINT8, "ui16": TensorProto.UINT16, "ui32": TensorProto.UINT32,
-    "ui64": TensorProto.UINT64,
-}
+    "ui64": TensorProto.UINT64, "!onnx.string": TensorProto.STRING, "i4": TensorProto.INT4, "ui4": TensorProto.UINT4,
+    "f8E4M3FN": TensorProto.FLOAT8E4M3FN, "f8E4M3FNUZ": TensorProto.FLOAT8E4M3FNUZ, "f8E5M2": TensorProto.FLOAT8E5M2,
+    "f8E5M2FNUZ": TensorProto.FLOAT8E5M2FNUZ, "f8E8M0FNU": TensorProto.FLOAT8E8M0, "f4E2M1FN": TensorProto.FLOAT4E2M1,
+}  # fmt: skip
 
 
 def input_values(program: Program) -> tuple[Value, ...]:
@@ -24,7 +27,7 @@ def input_values(program: Program) -> tuple[Value, ...]:
     main = _main(program)
     names = program.notes.get("dim_names", {})
     arguments = main.regions[0].blocks[0].arguments
-    return _values(main, "input_names", [a.type for a in arguments], lambda d: names.get(str(d), str(d)))
+    return _values(program, "input_names", [a.type for a in arguments], lambda d: names.get(str(d), str(d)))
 
 
 def output_values(program: Program) -> tuple[Value, ...]:
@@ -33,14 +36,22 @@ def output_values(program: Program) -> tuple[Value, ...]:
     names = program.notes.get("dim_names", {})
     block = main.regions[0].blocks[0]
     returned = block.operations[len(block.operations) - 1].operands
-    return _values(main, "output_names", [v.type for v in returned], lambda d: names.get(str(d), str(d)))
+    return _values(program, "output_names", [v.type for v in returned], lambda d: names.get(str(d), str(d)))
 
 
-def _values(main: ir.Operation, attribute: str, types: Sequence[ir.Type], named) -> tuple[Value, ...]:
-    names = [ir.StringAttr(a).value for a in ir.ArrayAttr(main.attributes[attribute])]
+def _values(program: Program, attribute: str, types: Sequence[ir.Type], named) -> tuple[Value, ...]:
+    names = [ir.StringAttr(a).value for a in ir.ArrayAttr(_main(program).attributes[attribute])]
     found = []
     for name, type_ in zip(names, types, strict=True):
-        tensor = Tensor.of(type_)
+        tensor = Tensor.of(type_) if isinstance(type_, ir.RankedTensorType) else None
+        if tensor is None or tensor.shape is None or tensor.elem not in DTYPES:
+            unknown_rank = "tensor<*" in str(type_)
+            raise OnnxcError(
+                f"'{name}' of type {type_} cannot be an input or output",
+                file=program.file,
+                why="its rank is not known" if unknown_rank else None,
+                hint="declare its shape in the model; dims may stay symbolic" if unknown_rank else None,
+            )
         shape: tuple[Dim, ...] = tuple(d if isinstance(d, int) else named(d) for d in tensor.dims)
         found.append(Value(name, DTYPES[tensor.elem], shape))
     return tuple(found)

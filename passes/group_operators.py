@@ -81,10 +81,8 @@ def _lowers(op: ir.Operation) -> bool:
 
 
 def unsupported(op: ir.Operation) -> OnnxcError:
-    return OnnxcError(
-        f"operator {op.name.removeprefix('onnx.')} cannot be compiled yet", node=node_name(op.location), op=op.name,
-        why="no lowering is registered for it", hint="`onnxc check` lists every such node",
-    )
+    name = op.name.removeprefix("onnx.")
+    return OnnxcError(f"operator {name} cannot be compiled yet", node=node_name(op.location), op=name)
 
 
 def _grow(sink: ir.Operation, order: dict, taken: set) -> Group:
