@@ -1,4 +1,4 @@
-"""A refusal comes out with the model's file, and with every other node that cannot be compiled, in the model's order."""
+"""A refusal names the file and comes with all other nodes that cannot be compiled, in the order of the model."""
 
 from __future__ import annotations
 
