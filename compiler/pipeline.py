@@ -28,6 +28,7 @@ from onnxc.passes.scan_to_loop import scan_to_loop
 from onnxc.passes.simplify import simplify
 from onnxc.passes.split_to_slices import split_to_slices
 from onnxc.passes.use_winograd import use_winograd
+from onnxc.passes.widen_halves import widen_halves
 from onnxc.passes.to_nhwc import to_nhwc
 
 #: operators that some pass replaces before kernels are formed
@@ -51,6 +52,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         recognise_attention,
         fuse_attention,
         remove_dead,
+        widen_halves,
         expand_recurrent,
         to_nhwc,
         fold_constants,

@@ -65,18 +65,33 @@ class _Expansion:
         x = g.transpose(op.operands[0], [1, 0, 2]) if self.batch_first else op.operands[0]
         seq, batch, _ = Tensor.of(x.type).dims
         states = [self._state(self.operand(i)) for i in (5, 6)]
-        operands = [self._projection(x), self._recurrence(), self.operand(4), *states, self.operand(7), self._gru_bias()]
+        operands = [
+            self._projection(x),
+            self._recurrence(),
+            self.operand(4),
+            *states,
+            self.operand(7),
+            self._gru_bias(),
+        ]
         d, h = self.directions, self.hidden
         room = (2, d, batch, h) if op.name == "GRU" else (d, batch, h)
         results = [Tensor(self.elem, (seq, d, batch, h)), Tensor(self.elem, (d, batch, h)), Tensor(self.elem, room)]
         made = ir.Operation.create(
-            "kernel.recurrent", results=[t.type() for t in results], operands=[v or g.absent() for v in operands],
-            attributes=self._attributes(), loc=op.op.location, ip=ir.InsertionPoint(op.op))
+            "kernel.recurrent",
+            results=[t.type() for t in results],
+            operands=[v or g.absent() for v in operands],
+            attributes=self._attributes(),
+            loc=op.op.location,
+            ip=ir.InsertionPoint(op.op),
+        )
         g.note(made)
         y, last, state = made.results
         if self.batch_first:
-            y, last, state = g.transpose(y, [2, 0, 1, 3]), g.transpose(last, [1, 0, 2]), (
-                g.transpose(state, [1, 0, 2]) if op.name == "LSTM" else state)
+            y, last, state = (
+                g.transpose(y, [2, 0, 1, 3]),
+                g.transpose(last, [1, 0, 2]),
+                (g.transpose(state, [1, 0, 2]) if op.name == "LSTM" else state),
+            )
         for old, new in zip(op.results, (y, last, state), strict=False):
             old.replace_all_uses_with(new)
         op.op.erase()
@@ -86,8 +101,13 @@ class _Expansion:
         direction = op.attr("direction", "forward")
         names = op.attr("activations", None) or ACTIVATIONS[op.name] * self.directions
         values = {
-            "cell": op.name, "hidden": self.hidden, "directions": self.directions, "reverse": int(direction == "reverse"),
-            "block": self.lanes, "activations": [str(n) for n in names], "input_forget": op.attr("input_forget", 0),
+            "cell": op.name,
+            "hidden": self.hidden,
+            "directions": self.directions,
+            "reverse": int(direction == "reverse"),
+            "block": self.lanes,
+            "activations": [str(n) for n in names],
+            "input_forget": op.attr("input_forget", 0),
             "linear_before_reset": op.attr("linear_before_reset", 0),
             "activation_alpha": [float(a) for a in op.attr("activation_alpha", None) or []],
             "activation_beta": [float(a) for a in op.attr("activation_beta", None) or []],

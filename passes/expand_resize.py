@@ -66,7 +66,13 @@ def _expand(op: OnnxOp, program: Program) -> None:
     attributes["scales"] = attribute(np.asarray(scales, np.float32).tolist(), context, "floats")
     attributes["axes"] = attribute(axes, context, "ints")
     operands = [op.operands[0]] + ([given] if given is not None and known is None else [])
-    made = ir.Operation.create("kernel.resize", results=[op.results[0].type], operands=operands, attributes=attributes,
-                               loc=op.op.location, ip=ir.InsertionPoint(op.op))
+    made = ir.Operation.create(
+        "kernel.resize",
+        results=[op.results[0].type],
+        operands=operands,
+        attributes=attributes,
+        loc=op.op.location,
+        ip=ir.InsertionPoint(op.op),
+    )
     op.results[0].replace_all_uses_with(made.results[0])
     op.op.erase()

@@ -65,6 +65,10 @@ def cumulative(op: OnnxOp, g: Rewriter) -> ir.Value | None:
     if not axis or not isinstance(axis[0], int):
         return None
     tensor = Tensor.of(op.results[0].type)
-    attributes = {"axis": axis[0] % len(tensor.dims), "exclusive": op.attr("exclusive", 0), "reverse": op.attr("reverse", 0),
-                  "product": int(op.name == "CumProd")}
+    attributes = {
+        "axis": axis[0] % len(tensor.dims),
+        "exclusive": op.attr("exclusive", 0),
+        "reverse": op.attr("reverse", 0),
+        "product": int(op.name == "CumProd"),
+    }
     return g.internal("cumulative", [op.operands[0]], tensor, attributes)

@@ -7,7 +7,6 @@ from mlir.dialects import arith
 
 from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
-from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator

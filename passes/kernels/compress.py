@@ -19,8 +19,11 @@ def emit(b: KernelBuilder) -> None:
     shape = source.shape
     axis = root.attr("axis", None)
     axis = None if axis is None else axis % len(shape)
-    outer, extent, run = (1, im.product(shape), 1) if axis is None else (
-        im.product(shape[:axis]), shape[axis], im.product(shape[axis + 1:]))
+    outer, extent, run = (
+        (1, im.product(shape), 1)
+        if axis is None
+        else (im.product(shape[:axis]), shape[axis], im.product(shape[axis + 1 :]))
+    )
     room = out.shape[0 if axis is None else axis]
 
     def step(i: ir.Value, count: ir.Value) -> list[ir.Value]:

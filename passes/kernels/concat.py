@@ -1,7 +1,7 @@
 """Kernel kind `concat`: each input is copied (or computed) to its place in the result.
 
-The result is seen as `rows` × `columns`: the dims before the axis, and all from it on. An input's columns are one run of
-every row, so the loops are long whatever the rank.
+The result is seen as `rows` × `columns`: the dims before the axis, and all from it on. An input's columns are one run
+of every row, so the loops are long whatever the rank.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from onnxc.passes.kernels.map import GRAIN, ROWS
 
 def split_by_rows(kernel: KernelFunction) -> bool:
     """Whether threads take rows (there are enough of them) or columns."""
-    rows = dims.product(_shape(kernel)[:axis_of(kernel)])
+    rows = dims.product(_shape(kernel)[: axis_of(kernel)])
     return isinstance(rows, int) and rows >= ROWS
 
 
@@ -48,7 +48,9 @@ def emit(b: KernelBuilder) -> None:
     start: im.Index = 0
     for operand in [v for v in b.kernel.root.operands if v is not None]:
         run = im.product(b.shape(operand)[axis:])
-        low, high = (0, run) if by_rows else (im.maximum(im.sub(b.begin, start), 0), im.minimum(im.sub(b.end, start), run))
+        low, high = (
+            (0, run) if by_rows else (im.maximum(im.sub(b.begin, start), 0), im.minimum(im.sub(b.end, start), run))
+        )
         with b.loop(first, last) as row, b.loop(low, high) as column:
             _copy(b, ev, operand, axis, row, column, im.add(im.mul(row, columns), start))
         start = im.add(start, run)

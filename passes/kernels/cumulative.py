@@ -30,7 +30,7 @@ def launch(kernel: KernelFunction) -> Launch:
 def emit(b: KernelBuilder) -> None:
     axis, out, source = _attribute(b.kernel, "axis"), b.outputs[0], b.inputs[b.kernel.root.operands[0]]
     reverse, exclusive, product = (bool(_attribute(b.kernel, name)) for name in ("reverse", "exclusive", "product"))
-    length, columns = out.shape[axis], im.product(out.shape[axis + 1:])
+    length, columns = out.shape[axis], im.product(out.shape[axis + 1 :])
     start = scalars.constant(1 if product else 0, scalars.element_type(out.elem))
     join = scalars.mul if product else scalars.add
     with b.loop(b.begin, b.end) as row:

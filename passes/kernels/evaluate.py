@@ -19,7 +19,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.kernel_function import operand_values
-from onnxc.passes.lowering.registry import ELEMENTWISE, MOVES, element_of
+from onnxc.passes.lowering.registry import ELEMENTWISE, MOVES, evaluated
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class Evaluator:
             operands = [None if o is None else self.at(o, *read) for o, read in zip(op.operands, reads, strict=True)]
             while operands and operands[-1] is None:
                 operands.pop()
-            return ELEMENTWISE[op.name](element_of(op), *operands)
+            return evaluated(op, operands)
         if op.name == "Constant":
             return self._constant(op, lanes)
         if lanes.width > 1:

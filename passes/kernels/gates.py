@@ -18,8 +18,14 @@ Activation = Callable[[ir.Value, float, float], ir.Value]
 PER_DIRECTION = {"LSTM": 3, "GRU": 2, "RNN": 1}
 COUNT = {"LSTM": 4, "GRU": 3, "RNN": 1}
 # alpha and beta where the model gives none
-DEFAULTS = {"LeakyRelu": (0.01, 0.0), "ThresholdedRelu": (1.0, 0.0), "HardSigmoid": (0.2, 0.5), "Elu": (1.0, 0.0),
-            "Affine": (1.0, 0.0), "ScaledTanh": (1.0, 1.0)}
+DEFAULTS = {
+    "LeakyRelu": (0.01, 0.0),
+    "ThresholdedRelu": (1.0, 0.0),
+    "HardSigmoid": (0.2, 0.5),
+    "Elu": (1.0, 0.0),
+    "Affine": (1.0, 0.0),
+    "ScaledTanh": (1.0, 1.0),
+}
 
 
 def _below_zero(x: ir.Value, negative: ir.Value, positive: ir.Value) -> ir.Value:
@@ -38,7 +44,9 @@ ACTIVATIONS: dict[str, Activation] = {
     "Relu": lambda x, a, b: _below_zero(x, constant_like(0, x), x),
     "Affine": lambda x, a, b: arith.addf(arith.mulf(constant_like(a, x), x), constant_like(b, x)),
     "LeakyRelu": lambda x, a, b: _below_zero(x, arith.mulf(constant_like(a, x), x), x),
-    "ThresholdedRelu": lambda x, a, b: scalars.select(scalars.compare(x, ">=", constant_like(a, x)), x, constant_like(0, x)),
+    "ThresholdedRelu": lambda x, a, b: scalars.select(
+        scalars.compare(x, ">=", constant_like(a, x)), x, constant_like(0, x)
+    ),
     "ScaledTanh": lambda x, a, b: arith.mulf(constant_like(a, x), maths.tanh(arith.mulf(constant_like(b, x), x))),
     "HardSigmoid": _hard_sigmoid,
     "Elu": lambda x, a, b: _below_zero(x, arith.mulf(constant_like(a, x), maths.expm1(x)), x),

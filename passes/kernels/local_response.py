@@ -41,5 +41,3 @@ def emit(b: KernelBuilder) -> None:
             power = maths.pow(inner, scalars.constant(root.attr("beta"), type_))
             at = im.add(im.mul(item, plane), i)
             y.store_flat(arith.divf(x.load_flat(at), power), at)
-
-

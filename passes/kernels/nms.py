@@ -26,8 +26,13 @@ def emit(b: KernelBuilder) -> None:
     nms = _Suppression(b)
     batches, classes, _ = nms.scores.shape
     with b.loop(b.begin, b.end):
-        total = b.reduce(0, batches, 1, [im.value(0)], lambda batch, n: b.reduce(
-            0, classes, 1, [n], lambda c, m: [nms.one_class(batch, c, m)]))[0]
+        total = b.reduce(
+            0,
+            batches,
+            1,
+            [im.value(0)],
+            lambda batch, n: b.reduce(0, classes, 1, [n], lambda c, m: [nms.one_class(batch, c, m)]),
+        )[0]
         b.outputs[1].store_flat(_as_i64(total), 0)
 
 

@@ -1,4 +1,4 @@
-"""Kernel kinds `nonzero_count` and `nonzero`: how many elements are not zero, and where they are, in row-major order."""
+"""Kernel kinds `nonzero_count` and `nonzero`: how many elements are not zero, and where, in row-major order."""
 
 from __future__ import annotations
 

@@ -38,7 +38,9 @@ def emit(b: KernelBuilder) -> None:
         else:
             with b.loop(0, shape[-1]) as column, ev.scope():
                 point = [*outer, column]
-                read = [_mapped(root.attr("mode"), im.sub(i, p), n) for i, p, n in zip(point, begins, source, strict=True)]
+                read = [
+                    _mapped(root.attr("mode"), im.sub(i, p), n) for i, p, n in zip(point, begins, source, strict=True)
+                ]
                 b.outputs[0].store(ev.at(root.operands[0], read), point)
 
 
@@ -56,8 +58,11 @@ def _begins(ev: Evaluator, rank: int) -> list[im.Index]:
 def _constant_row(b: KernelBuilder, ev: Evaluator, outer, shape, source, begins) -> None:
     root, out = b.kernel.root, b.outputs[0]
     type_ = scalars.element_type(Tensor.of(root.results[0].type).elem)
-    value = ev.at(root.operands[2], [0] * len(b.shape(root.operands[2]))) if len(root.operands) > 2 and root.operands[2] \
-        is not None else scalars.constant(0, type_)
+    value = (
+        ev.at(root.operands[2], [0] * len(b.shape(root.operands[2])))
+        if len(root.operands) > 2 and root.operands[2] is not None
+        else scalars.constant(0, type_)
+    )
     inside: bool | ir.Value = True
     read: list[im.Index] = []
     have, want = Tensor.of(root.operands[0].type).dims, Tensor.of(root.results[0].type).dims
@@ -92,5 +97,7 @@ def _mapped(mode: str, i: im.Index, n: im.Index) -> im.Index:
 def _floored_mod(i: im.Index, n: im.Index) -> im.Index:
     if isinstance(i, int) and isinstance(n, int):
         return i % max(n, 1)
-    rest = ir.Operation.create("arith.remsi", results=[ir.IndexType.get()], operands=[im.value(i), im.value(im.maximum(n, 1))]).result
+    rest = ir.Operation.create(
+        "arith.remsi", results=[ir.IndexType.get()], operands=[im.value(i), im.value(im.maximum(n, 1))]
+    ).result
     return im.select(im.compare(rest, "<", 0), im.add(rest, n), rest)

@@ -69,7 +69,9 @@ def _block(b: KernelBuilder, point: list[im.Index], channel: im.Index, lanes: La
     result = visit(0, [], scalars.constant(0 if average else lowest(elem), type_))
     if average:
         include = root.attr("count_include_pad", 0)
-        counts = [window.counted(a, starts[a], sizes[a]) if include else im.sub(taps[a][1], taps[a][0]) for a in range(rank)]
+        counts = [
+            window.counted(a, starts[a], sizes[a]) if include else im.sub(taps[a][1], taps[a][0]) for a in range(rank)
+        ]
         i64 = arith.index_cast(ir.IntegerType.get_signless(64), im.value(im.maximum(im.product(counts), 1)))
         result = scalars.div(result, scalars.splat(scalars.cast(i64, "i64", elem), lanes.width))
     ev, at = Evaluator(b), [*point, channel]

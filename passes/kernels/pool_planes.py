@@ -60,8 +60,13 @@ class _Pool:
         rank = len(kernel)
         pads = [b.dim(p) for p in window_pads(self.op, kernel)]
         self.sizes = self.source.shape[2:]
-        self.window = Window(tuple(kernel), tuple(spatial(self.op, "strides", rank)), tuple(spatial(self.op, "dilations", rank)),
-                             tuple(pads[:rank]), tuple(pads[rank:]))
+        self.window = Window(
+            tuple(kernel),
+            tuple(spatial(self.op, "strides", rank)),
+            tuple(spatial(self.op, "dilations", rank)),
+            tuple(pads[:rank]),
+            tuple(pads[rank:]),
+        )
         self.type = scalars.element_type(self.source.elem)
 
     def element(self, plane: ir.Value, out: list[im.Index]) -> tuple[ir.Value, ir.Value]:
@@ -76,7 +81,13 @@ class _Pool:
             value = scalars.div(value, self._count(starts, taps))
         if name == "LpPool":
             p = self.op.attr("p", 2)
-            value = math.sqrt(value) if p == 2 else value if p == 1 else maths.pow(value, scalars.constant_like(1 / p, value))
+            value = (
+                math.sqrt(value)
+                if p == 2
+                else value
+                if p == 1
+                else maths.pow(value, scalars.constant_like(1 / p, value))
+            )
         return value, found.where
 
     def _visit(self, plane: ir.Value, starts, taps, position: list[im.Index], so_far: _Element) -> _Element:
@@ -108,7 +119,9 @@ class _Pool:
 
     def _count(self, starts, taps) -> ir.Value:
         if self.op.attr("count_include_pad", 0):
-            counts = [self.window.counted(axis, s, n) for axis, (s, n) in enumerate(zip(starts, self.sizes, strict=True))]
+            counts = [
+                self.window.counted(axis, s, n) for axis, (s, n) in enumerate(zip(starts, self.sizes, strict=True))
+            ]
         else:
             counts = [im.sub(last, first) for first, last in taps]
         i64 = arith.index_cast(ir.IntegerType.get_signless(64), im.value(im.maximum(im.product(counts), 1)))

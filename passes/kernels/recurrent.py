@@ -123,18 +123,27 @@ class Recurrence:
             rest = self.hidden - block * self.lanes
             compute(row, block, 1, lane_mask(rest, self.lanes) if rest < self.lanes else None)
 
-    def products(self, row: Row, block: im.Index, count: int, gates: list[int], source: Buffer, base: im.Index) -> list[list[ir.Value]]:
+    def products(
+        self, row: Row, block: im.Index, count: int, gates: list[int], source: Buffer, base: im.Index
+    ) -> list[list[ir.Value]]:
         """h · r for `count` blocks: a vector per block and gate."""
         zero = scalars.constant(0, scalars.vector_of(self.scalar, self.lanes))
         total = [zero] * (count * len(gates))
         for first in range(0, self.hidden, K_BLOCK):
             stop = min(self.hidden, first + K_BLOCK)
-            part = self.b.reduce(first, stop, 1, [zero] * len(total),
-                                 lambda k, *acc: self._products_at(row, block, count, gates, source, base, k, acc))
+            part = self.b.reduce(
+                first,
+                stop,
+                1,
+                [zero] * len(total),
+                lambda k, *acc: self._products_at(row, block, count, gates, source, base, k, acc),
+            )
             total = part if first == 0 else [arith.addf(t, p) for t, p in zip(total, part, strict=True)]
-        return [total[i * len(gates):(i + 1) * len(gates)] for i in range(count)]
+        return [total[i * len(gates) : (i + 1) * len(gates)] for i in range(count)]
 
-    def _products_at(self, row: Row, block, count: int, gates: list[int], source: Buffer, base, k, acc) -> list[ir.Value]:
+    def _products_at(
+        self, row: Row, block, count: int, gates: list[int], source: Buffer, base, k, acc
+    ) -> list[ir.Value]:
         h = vector.broadcast(scalars.vector_of(self.scalar, self.lanes), source.load_flat(im.add(base, k)))
         new = []
         for i in range(count):
@@ -166,7 +175,8 @@ class Recurrence:
         for i, products in enumerate(self.products(row, block, count, [0, 1, 2, 3], self.last, self._h(row))):
             unit = im.mul(im.add(block, i), self.lanes)
             gate_i, gate_o, gate_f, gate_c = [
-                arith.addf(self.projected(row, g, unit, mask), p) for g, p in enumerate(products)]
+                arith.addf(self.projected(row, g, unit, mask), p) for g, p in enumerate(products)
+            ]
             at = self.state.offset([row.direction, row.batch, unit])
             old = self._vector(self.state, at, mask)
             gate_i, gate_f = (self._peeped(row, n, unit, v, old, mask) for n, v in ((0, gate_i), (2, gate_f)))
@@ -177,13 +187,17 @@ class Recurrence:
             new = arith.addf(arith.mulf(forget, old), arith.mulf(opened, self.gates.apply(row.direction, 1, gate_c)))
             gate_o = self.gates.apply(row.direction, 0, self._peeped(row, 1, unit, gate_o, new, mask))
             self.state.store_vector(new, at, mask)
-            self.y.store_vector(arith.mulf(gate_o, self.gates.apply(row.direction, 2, new, clip=False)), self._y(row, unit), mask)
+            self.y.store_vector(
+                arith.mulf(gate_o, self.gates.apply(row.direction, 2, new, clip=False)), self._y(row, unit), mask
+            )
 
     def _peeped(self, row: Row, which: int, unit: im.Index, pre: ir.Value, state: ir.Value, mask) -> ir.Value:
         """Peephole weights are [dirs, 3·H] for i, o, f."""
         if self.peepholes is None:
             return pre
-        weight = self._vector(self.peepholes, self.peepholes.offset([row.direction, im.add(unit, which * self.hidden)]), mask)
+        weight = self._vector(
+            self.peepholes, self.peepholes.offset([row.direction, im.add(unit, which * self.hidden)]), mask
+        )
         return arith.addf(pre, arith.mulf(weight, state))
 
     def _room(self, row: Row, which: int, unit: im.Index) -> im.Index:
@@ -194,8 +208,10 @@ class Recurrence:
         linear = self._linear()
         for i, products in enumerate(self.products(row, block, count, [0, 1], self.last, self._h(row))):
             unit = im.mul(im.add(block, i), self.lanes)
-            z, r = [self.gates.apply(row.direction, 0, arith.addf(self.projected(row, g, unit, mask), p))
-                    for g, p in enumerate(products)]
+            z, r = [
+                self.gates.apply(row.direction, 0, arith.addf(self.projected(row, g, unit, mask), p))
+                for g, p in enumerate(products)
+            ]
             self.state.store_vector(z, self._room(row, 0, unit), mask)
             h = self._vector(self.last, im.add(self._h(row), unit), mask)
             self.state.store_vector(r if linear else arith.mulf(r, h), self._room(row, 1, unit), mask)

@@ -129,7 +129,7 @@ def axes_of(kernel: KernelFunction) -> Axes:
 def _broadcasts(kernel: KernelFunction) -> bool:
     """Whether an epilogue op reads something that has not all of the result's elements."""
     result = Tensor.of(kernel.results[0].type).dims
-    after = kernel.ops[[op.op for op in kernel.ops].index(kernel.root.op) + 1:]
+    after = kernel.ops[[op.op for op in kernel.ops].index(kernel.root.op) + 1 :]
     operands = [v for op in after for v in op.operands if v is not None]
     return any(Tensor.of(v.type).dims != result and Tensor.of(v.type).numel != 1 for v in operands)
 
@@ -199,7 +199,9 @@ def _reduce_row(b: KernelBuilder, ev: Evaluator, axes: Axes, point: list[im.Inde
             return total
         return b.reduce(whole, length, LANES, [total], lambda i, c: [chunk(i, c, lane_mask(rest))])[0]
 
-    return joined_lanes(_over(b, outer, shape, point, body, start), lambda x, y: reduction.join(x, y, scalars.is_unsigned(elem)))
+    return joined_lanes(
+        _over(b, outer, shape, point, body, start), lambda x, y: reduction.join(x, y, scalars.is_unsigned(elem))
+    )
 
 
 def lane_mask(count: im.Index, lanes: int = LANES) -> ir.Value:
@@ -270,7 +272,9 @@ def _column_block(b: KernelBuilder, ev: Evaluator, axes: Axes, outer, column, sh
     _finish(b, ev, axes, merged, total, count, lanes)
 
 
-def _finish(b: KernelBuilder, ev: Evaluator, axes: Axes, kept, element: ir.Value, count: im.Index, lanes: Lanes) -> None:
+def _finish(
+    b: KernelBuilder, ev: Evaluator, axes: Axes, kept, element: ir.Value, count: im.Index, lanes: Lanes
+) -> None:
     root = b.kernel.root
     elem = ev.tensor(root.operands[0]).elem
     i64 = arith.index_cast(ir.IntegerType.get_signless(64), im.value(count))

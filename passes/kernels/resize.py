@@ -100,13 +100,21 @@ class Resize:
         y = arith.subf(arith.divf(arith.addf(x, half), scale), half)
         if mode == "pytorch_half_pixel":
             single = im.compare(self.result[axis], ">", 1)
-            return y if single is True else self.constant(0.0) if single is False else arith.select(single, y, self.constant(0.0))
+            return (
+                y
+                if single is True
+                else self.constant(0.0)
+                if single is False
+                else arith.select(single, y, self.constant(0.0))
+            )
         if mode == "half_pixel_symmetric":
             size = self.number(self.source.shape[axis])
             adjustment = arith.divf(self.number(self.result[axis]), arith.mulf(scale, size))
             centre = arith.divf(size, self.constant(2.0))
             offset = arith.mulf(centre, arith.subf(self.constant(1.0), adjustment))
-            return arith.subf(arith.addf(offset, arith.divf(arith.addf(x, half), scale)), half)  # rounds as onnxruntime's
+            return arith.subf(
+                arith.addf(offset, arith.divf(arith.addf(x, half), scale)), half
+            )  # rounds as onnxruntime's
         return y
 
     def taps(self, axis: int, i: im.Index) -> list[Tap]:
@@ -193,7 +201,9 @@ class Resize:
     def _sum(self, taps: list[list[Tap]], point: list[im.Index]) -> ir.Value:
         if not taps:
             v = self.source.load(point)
-            return v if self.mode == "nearest" or self.source.elem == "f32" else scalars.cast(v, self.source.elem, "f32")
+            return (
+                v if self.mode == "nearest" or self.source.elem == "f32" else scalars.cast(v, self.source.elem, "f32")
+            )
         total = None
         for tap in taps[0]:
             v = self._sum(taps[1:], [*point, tap.position])

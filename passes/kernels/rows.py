@@ -32,7 +32,7 @@ def sweep(b: KernelBuilder, length: im.Index, elem: str, starts: list[ir.Value],
     initial = [scalars.splat(s, width) for s in starts for _ in range(count)]
 
     def chunk(i: ir.Value, carried: list[ir.Value], rest: im.Index | None) -> list[ir.Value]:
-        columns = [carried[k * count:(k + 1) * count] for k in range(len(starts))]
+        columns = [carried[k * count : (k + 1) * count] for k in range(len(starts))]
         results: list[list[ir.Value]] = [[] for _ in starts]
         for j in range(count):
             mine = [column[j] for column in columns]
@@ -47,7 +47,7 @@ def sweep(b: KernelBuilder, length: im.Index, elem: str, starts: list[ir.Value],
     rest = im.sub(length, whole)
     if not (isinstance(rest, int) and rest == 0):
         carried = b.reduce(whole, length, LANES, carried, lambda i, *c: chunk(i, list(c), rest))
-    return [_concatenated(carried[k * count:(k + 1) * count]) for k in range(len(starts))]
+    return [_concatenated(carried[k * count : (k + 1) * count]) for k in range(len(starts))]
 
 
 def _concatenated(pieces: list[ir.Value]) -> ir.Value:

@@ -195,8 +195,7 @@ def cast(v: ir.Value, source: str, target: str) -> ir.Value:
         return _float_cast(v, source, target, to) if is_float(target) else _float_to_integer(v, source, target)
     if is_float(target):
         if target in ("f16", "bf16"):
-            wide = like(v, element_type("f32"))
-            return arith.truncf(to, (arith.uitofp if is_unsigned(source) else arith.sitofp)(wide, v))
+            return cast(cast(v, source, "f32"), "f32", target)
         return (arith.uitofp if is_unsigned(source) else arith.sitofp)(to, v)
     have, want = scalar_type(v).width, ir.IntegerType(element_type(target)).width
     if have == want:
@@ -207,11 +206,26 @@ def cast(v: ir.Value, source: str, target: str) -> ir.Value:
 
 
 def _float_cast(v: ir.Value, source: str, target: str, to: ir.Type) -> ir.Value:
-    if _BITS[source] == _BITS[target]:  # f16 ↔ bf16
-        return arith.truncf(to, arith.extf(like(v, element_type("f32")), v))
-    if _BITS[source] - _BITS[target] == 48:  # f64 → f16 in one step is a library call; onnxruntime goes through f32, too
-        return arith.truncf(to, arith.truncf(like(v, element_type("f32")), v))
+    """Halves are one step from f32 only: other steps are library calls, and onnxruntime goes through f32, too."""
+    if {source, target} & {"f16", "bf16"} and "f32" not in (source, target):
+        return cast(cast(v, source, "f32"), "f32", target)
+    if source == "bf16":  # the upper half of an f32
+        bits = arith.extui(like(v, element_type("i32")), arith.bitcast(like(v, element_type("i16")), v))
+        return arith.bitcast(to, arith.shli(bits, constant_like(16, bits)))
+    if target == "bf16":
+        return _rounded_to_bf16(v, to)
     return arith.extf(to, v) if _BITS[source] < _BITS[target] else arith.truncf(to, v)
+
+
+def _rounded_to_bf16(v: ir.Value, to: ir.Type) -> ir.Value:
+    """To nearest, ties to even, in integers: few targets have an instruction for it."""
+    bits = arith.bitcast(like(v, element_type("i32")), v)
+    upper = arith.shrui(bits, constant_like(16, bits))
+    odd = arith.andi(upper, constant_like(1, bits))
+    rounded = arith.shrui(arith.addi(bits, arith.addi(odd, constant_like(0x7FFF, bits))), constant_like(16, bits))
+    quiet = arith.ori(upper, constant_like(0x40, bits))
+    half = arith.trunci(like(v, element_type("i16")), arith.select(is_nan(v), quiet, rounded))
+    return arith.bitcast(to, half)
 
 
 def _float_to_integer(v: ir.Value, source: str, target: str) -> ir.Value:

@@ -44,7 +44,7 @@ def _elements(b: KernelBuilder, ev: Evaluator) -> None:
         point = unflattened(i, indices.shape)
         at, inside = checked_index(ev, root, indices.load_flat(i), indices.elem, out.shape[axis])
         with b.when(inside):
-            _update(b, out.offset([*point[:axis], at, *point[axis + 1:]]), updates.load(point))
+            _update(b, out.offset([*point[:axis], at, *point[axis + 1 :]]), updates.load(point))
 
 
 def _slices(b: KernelBuilder, ev: Evaluator) -> None:
@@ -69,6 +69,10 @@ def _update(b: KernelBuilder, at: im.Index, new: ir.Value) -> None:
     if how != "none":
         unsigned = scalars.is_unsigned(out.elem)
         old = out.load_flat(at)
-        new = {"add": lambda: scalars.add(old, new), "mul": lambda: scalars.mul(old, new),
-               "max": lambda: scalars.maximum(old, new, unsigned), "min": lambda: scalars.minimum(old, new, unsigned)}[how]()
+        new = {
+            "add": lambda: scalars.add(old, new),
+            "mul": lambda: scalars.mul(old, new),
+            "max": lambda: scalars.maximum(old, new, unsigned),
+            "min": lambda: scalars.minimum(old, new, unsigned),
+        }[how]()
     out.store_flat(new, at)

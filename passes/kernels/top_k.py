@@ -27,20 +27,24 @@ def _axis(kernel: KernelFunction) -> int:
 def launch(kernel: KernelFunction) -> Launch:
     shape, axis = Tensor.of(kernel.root.operands[0].type).dims, _axis(kernel)
     length = shape[axis] if isinstance(shape[axis], int) else 64
-    return Launch(dims.product(shape[:axis]) * dims.product(shape[axis + 1:]), max(1, GRAIN // (4 * max(1, length))))
+    return Launch(dims.product(shape[:axis]) * dims.product(shape[axis + 1 :]), max(1, GRAIN // (4 * max(1, length))))
 
 
 def emit(b: KernelBuilder) -> None:
     axis = _axis(b.kernel)
     source = b.inputs[b.kernel.root.operands[0]]
-    step = im.product(source.shape[axis + 1:])
+    step = im.product(source.shape[axis + 1 :])
     with b.loop(b.begin, b.end) as row:
         outer, inner = im.floordiv(row, step), im.mod(row, step)
-        heap = _Heap(b, im.add(im.mul(outer, im.mul(b.outputs[0].shape[axis], step)), inner), step, b.outputs[0].shape[axis])
+        heap = _Heap(
+            b, im.add(im.mul(outer, im.mul(b.outputs[0].shape[axis], step)), inner), step, b.outputs[0].shape[axis]
+        )
         start = im.add(im.mul(outer, im.mul(source.shape[axis], step)), inner)
 
         def entry(i: ir.Value, start=start) -> Entry:
-            return source.load_flat(im.add(start, im.mul(i, step))), arith.index_cast(ir.IntegerType.get_signless(64), i)
+            return source.load_flat(im.add(start, im.mul(i, step))), arith.index_cast(
+                ir.IntegerType.get_signless(64), i
+            )
 
         _fill(b, heap, entry, source.shape[axis])
         _sort(b, heap)

@@ -22,8 +22,13 @@ class Window:
     def of(cls, op: OnnxOp, kernel: tuple[int, ...]) -> Window:
         rank = len(kernel)
         pads = op.attr("pads", [0] * (2 * rank))
-        return cls(kernel, tuple(op.attr("strides", [1] * rank)), tuple(op.attr("dilations", [1] * rank)),
-                   tuple(pads[:rank]), tuple(pads[rank:]))
+        return cls(
+            kernel,
+            tuple(op.attr("strides", [1] * rank)),
+            tuple(op.attr("dilations", [1] * rank)),
+            tuple(pads[:rank]),
+            tuple(pads[rank:]),
+        )
 
     def start(self, axis: int, out: im.Index) -> im.Index:
         """Where the window of output position `out` begins; negative inside the pad."""

@@ -9,10 +9,22 @@ from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.scalars import constant_like, is_unsigned
 from onnxc.passes.lowering.registry import ELEMENTWISE, Element, elementwise
 
-for _name, _predicate in {"Equal": "==", "Less": "<", "LessOrEqual": "<=", "Greater": ">", "GreaterOrEqual": ">="}.items():
+for _name, _predicate in {
+    "Equal": "==",
+    "Less": "<",
+    "LessOrEqual": "<=",
+    "Greater": ">",
+    "GreaterOrEqual": ">=",
+}.items():
     ELEMENTWISE[_name] = lambda e, a, b, p=_predicate: scalars.compare(a, p, b, is_unsigned(e.elem))
-for _name, _logic in {"And": arith.andi, "Or": arith.ori, "Xor": arith.xori,
-                      "BitwiseAnd": arith.andi, "BitwiseOr": arith.ori, "BitwiseXor": arith.xori}.items():
+for _name, _logic in {
+    "And": arith.andi,
+    "Or": arith.ori,
+    "Xor": arith.xori,
+    "BitwiseAnd": arith.andi,
+    "BitwiseOr": arith.ori,
+    "BitwiseXor": arith.xori,
+}.items():
     ELEMENTWISE[_name] = lambda e, a, b, f=_logic: f(a, b)
 
 

@@ -10,8 +10,7 @@ from onnxc.passes import maths
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.remainder import remainder
 from onnxc.passes.kernels.scalars import constant_like, is_unsigned
-from onnxc.passes.lowering.registry import ELEMENTWISE, Element, elementwise
-
+from onnxc.passes.lowering.registry import ELEMENTWISE, HALVES, Element, elementwise
 
 LARGEST = {"f16": 65504.0, "f32": 3.4028234663852886e38, "f64": 1.7976931348623157e308}
 
@@ -34,35 +33,51 @@ def _nary(f):
 
 
 for _name, _f in {
-    "Add": _binary(scalars.add), "Sub": _binary(scalars.sub), "Mul": _binary(scalars.mul), "Div": _binary_signed(scalars.div),
+    "Add": _binary(scalars.add),
+    "Sub": _binary(scalars.sub),
+    "Mul": _binary(scalars.mul),
+    "Div": _binary_signed(scalars.div),
 }.items():
     ELEMENTWISE[_name] = _f
 for _name, _f in {
-    "Sum": _binary(scalars.add), "Max": _binary_signed(scalars.maximum), "Min": _binary_signed(scalars.minimum),
+    "Sum": _binary(scalars.add),
+    "Max": _binary_signed(scalars.maximum),
+    "Min": _binary_signed(scalars.minimum),
 }.items():
     ELEMENTWISE[_name] = _nary(_f)
 
 
-def _in_f32(f):
-    """`f` on f32; half types are widened for it and rounded once."""
-
-    def apply(e: Element, x: ir.Value) -> ir.Value:
-        if e.elem in ("f16", "bf16"):
-            return scalars.cast(f(scalars.cast(x, e.elem, "f32")), "f32", e.elem)
-        return f(x)
-
-    return apply
+def _unary(f):
+    return lambda e, x: f(x)
 
 
 for _name, _f in {
-    "Exp": maths.exp, "Log": maths.log, "Tanh": maths.tanh, "Erf": maths.erf, "Sigmoid": maths.sigmoid, "Sin": maths.sin,
-    "Cos": maths.cos, "Tan": maths.tan, "Asin": maths.asin, "Acos": maths.acos, "Atan": maths.atan, "Sinh": maths.sinh,
-    "Cosh": maths.cosh, "Asinh": maths.asinh, "Acosh": maths.acosh, "Atanh": maths.atanh, "Softplus": maths.softplus,
-    "Mish": maths.mish, "Sqrt": math.sqrt, "Floor": math.floor, "Ceil": math.ceil, "Round": math.roundeven,
+    "Exp": maths.exp,
+    "Log": maths.log,
+    "Tanh": maths.tanh,
+    "Erf": maths.erf,
+    "Sigmoid": maths.sigmoid,
+    "Sin": maths.sin,
+    "Cos": maths.cos,
+    "Tan": maths.tan,
+    "Asin": maths.asin,
+    "Acos": maths.acos,
+    "Atan": maths.atan,
+    "Sinh": maths.sinh,
+    "Cosh": maths.cosh,
+    "Asinh": maths.asinh,
+    "Acosh": maths.acosh,
+    "Atanh": maths.atanh,
+    "Softplus": maths.softplus,
+    "Mish": maths.mish,
+    "Sqrt": math.sqrt,
+    "Floor": math.floor,
+    "Ceil": math.ceil,
+    "Round": math.roundeven,
     "Reciprocal": lambda x: arith.divf(constant_like(1, x), x),
     "Softsign": lambda x: arith.divf(x, arith.addf(constant_like(1, x), math.absf(x))),
 }.items():
-    ELEMENTWISE[_name] = _in_f32(_f)
+    ELEMENTWISE[_name] = _unary(_f)
 
 
 @elementwise("Identity")
@@ -104,7 +119,9 @@ def relu(e: Element, x: ir.Value) -> ir.Value:
 
 @elementwise("LeakyRelu")
 def leaky_relu(e: Element, x: ir.Value) -> ir.Value:
-    return scalars.select(scalars.compare(x, "<", constant_like(0, x)), scalars.mul(x, constant_like(e.attr("alpha"), x)), x)
+    return scalars.select(
+        scalars.compare(x, "<", constant_like(0, x)), scalars.mul(x, constant_like(e.attr("alpha"), x)), x
+    )
 
 
 @elementwise("PRelu")
@@ -129,11 +146,7 @@ def elu(e: Element, x: ir.Value) -> ir.Value:
 @elementwise("Swish", "microsoft.QuickGelu")
 def swish(e: Element, x: ir.Value) -> ir.Value:
     alpha = e.attr("alpha")
-
-    def gated(v: ir.Value) -> ir.Value:
-        return arith.mulf(v, maths.sigmoid(v if alpha == 1 else arith.mulf(constant_like(alpha, v), v)))
-
-    return _in_f32(gated)(e, x)
+    return arith.mulf(x, maths.sigmoid(x if alpha == 1 else arith.mulf(constant_like(alpha, x), x)))
 
 
 @elementwise("Gelu", "microsoft.Gelu")
@@ -178,9 +191,6 @@ def power(e: Element, x: ir.Value, exponent: ir.Value) -> ir.Value:
     if not scalars.is_float(e.elem):
         wide = scalars.cast(x, e.elem, "f64")
         return scalars.cast(maths.pow(wide, scalars.cast(exponent, exponent_elem, "f64")), "f64", e.elem)
-    if e.elem in ("f16", "bf16"):
-        y = maths.pow(scalars.cast(x, e.elem, "f32"), scalars.cast(exponent, exponent_elem, "f32"))
-        return scalars.cast(y, "f32", e.elem)
     return maths.pow(x, scalars.cast(exponent, exponent_elem, e.elem))
 
 
@@ -192,7 +202,9 @@ def mod(e: Element, a: ir.Value, b: ir.Value) -> ir.Value:
     if e.attr("fmod") or is_unsigned(e.elem):
         return rest
     zero = constant_like(0, rest)  # the sign of the divisor
-    differs = arith.andi(scalars.compare(rest, "!=", zero), arith.xori(scalars.compare(rest, "<", zero), scalars.compare(b, "<", zero)))
+    differs = arith.andi(
+        scalars.compare(rest, "!=", zero), arith.xori(scalars.compare(rest, "<", zero), scalars.compare(b, "<", zero))
+    )
     return scalars.select(differs, scalars.add(rest, b), rest)
 
 
@@ -210,4 +222,5 @@ def cast_like(e: Element, x: ir.Value, _like: ir.Value) -> ir.Value:
 
 
 def _operand_elem(e: Element, position: int) -> str:
-    return Tensor.of(e.op.operands[position].type).elem
+    elem = Tensor.of(e.op.operands[position].type).elem
+    return "f32" if elem in HALVES else elem  # halves come widened

@@ -67,7 +67,7 @@ def slice_parameters(ev, op: OnnxOp, rank: int):
 
 
 def checked_index(ev, op: OnnxOp, element: ir.Value, elem: str, extent: im.Index):
-    """(index into [0, extent), whether it was in range); negative ones count from the end. Out of range fails the run."""
+    """(index into [0, extent), whether it was in range); negative ones count from the end. Bad ones fail the run."""
     i = ev.builder.index_cast(element, elem)
     i = im.select(im.compare(i, "<", 0), im.add(i, extent), i)
     inside = im.both(im.compare(i, ">=", 0), im.compare(i, "<", extent))
@@ -97,9 +97,9 @@ def gather(ev, op: OnnxOp, point) -> ir.Value:
     shape = ev.builder.shape(data)
     axis = op.attr("axis", 0) % len(shape)
     rank = len(ev.tensor(indices).shape)
-    element = ev.at(indices, point[axis:axis + rank])
+    element = ev.at(indices, point[axis : axis + rank])
     i, inside = checked_index(ev, op, element, ev.tensor(indices).elem, shape[axis])
-    return _load_if(ev, op, inside, [*point[:axis], i, *point[axis + rank:]])
+    return _load_if(ev, op, inside, [*point[:axis], i, *point[axis + rank :]])
 
 
 @moves("GatherElements")
@@ -108,7 +108,7 @@ def gather_elements(ev, op: OnnxOp, point) -> ir.Value:
     shape = ev.builder.shape(data)
     axis = op.attr("axis", 0) % len(shape)
     i, inside = checked_index(ev, op, ev.at(indices, point), ev.tensor(indices).elem, shape[axis])
-    return _load_if(ev, op, inside, [*point[:axis], i, *point[axis + 1:]])
+    return _load_if(ev, op, inside, [*point[:axis], i, *point[axis + 1 :]])
 
 
 @moves("GatherND")
@@ -120,11 +120,11 @@ def gather_nd(ev, op: OnnxOp, point) -> ir.Value:
     depth = ev.tensor(indices).shape[-1]
     source, inside = list(point[:batch]), True
     for k in range(depth):
-        element = ev.at(indices, [*point[:rank - 1], k])
+        element = ev.at(indices, [*point[: rank - 1], k])
         i, fits = checked_index(ev, op, element, ev.tensor(indices).elem, shape[batch + k])
         source.append(i)
         inside = im.both(inside, fits)
-    return _load_if(ev, op, inside, [*source, *point[rank - 1:]])
+    return _load_if(ev, op, inside, [*source, *point[rank - 1 :]])
 
 
 @moves("OneHot")
@@ -132,7 +132,7 @@ def one_hot(ev, op: OnnxOp, point) -> ir.Value:
     """values[1] where the position along the axis is the index (negative ones count from the end), else values[0]."""
     indices, _, values = op.operands
     axis = op.attr("axis", -1) % len(point)
-    element = ev.at(indices, [*point[:axis], *point[axis + 1:]])
+    element = ev.at(indices, [*point[:axis], *point[axis + 1 :]])
     wanted = ev.builder.index_cast(scalars.cast(element, ev.tensor(indices).elem, "i64"))
     depth = ev.builder.shape(op.results[0])[axis]
     wanted = im.select(im.compare(wanted, "<", 0), im.add(wanted, depth), wanted)
@@ -180,7 +180,7 @@ def _as_i64(i: ir.Value) -> ir.Value:
 @moves("Shape")
 def shape(ev, op: OnnxOp, point) -> ir.Value:
     """Only where its elements are not needed as dims: the table of dims, selected by position."""
-    extents = ev.builder.shape(op.operands[0])[op.attr("start", 0) or None:op.attr("end", None)]
+    extents = ev.builder.shape(op.operands[0])[op.attr("start", 0) or None : op.attr("end", None)]
     chosen: im.Index = 0
     for i, d in enumerate(extents):
         chosen = im.select(im.compare(point[0], "==", i), d, chosen)

@@ -10,6 +10,7 @@ from mlir import ir
 
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
+from onnxc.passes.kernels import scalars
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,10 @@ class Element:
     def attr(self, name: str, *default: Any) -> Any:
         return self.op.attr(name, *default)
 
+
+HALVES = {"f16", "bf16"}
+# Ops that only pass elements on or convert them.
+AS_STORED = {"Cast", "CastLike", "Identity"}
 
 ElementwiseLowering = Callable[..., ir.Value]
 ELEMENTWISE: dict[str, ElementwiseLowering] = {}
@@ -49,6 +54,12 @@ def moves(*names: str) -> Callable[[Callable[..., ir.Value]], Callable[..., ir.V
     return register
 
 
-def element_of(op: OnnxOp) -> Element:
-    first = next(v for v in op.operands if v is not None)
-    return Element(op, Tensor.of(first.type).elem, Tensor.of(op.results[0].type).elem)
+def evaluated(op: OnnxOp, operands: list[ir.Value | None]) -> ir.Value:
+    """The element of an element-wise op's result. Halves are computed in f32 and rounded after each op."""
+    elems = ["" if v is None else Tensor.of(v.type).elem for v in op.operands]
+    first, result = next(e for e in elems if e), Tensor.of(op.results[0].type).elem
+    if op.name in AS_STORED or not {*elems, result} & HALVES:
+        return ELEMENTWISE[op.name](Element(op, first, result), *operands)
+    wide = [scalars.cast(v, e, "f32") if e in HALVES else v for v, e in zip(operands, elems, strict=False)]
+    computed, kept = ("f32" if e in HALVES else e for e in (first, result))
+    return scalars.cast(ELEMENTWISE[op.name](Element(op, computed, kept), *wide), kept, result)

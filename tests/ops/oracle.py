@@ -17,9 +17,10 @@ from pathlib import Path
 
 import numpy as np
 import onnx
-import onnxc
 import onnxruntime
 from onnx import helper
+
+import onnxc
 
 OPSET = 23
 onnxruntime.set_default_logger_severity(4)
@@ -70,8 +71,16 @@ class Batch:
         self.feeds[name] = operand.runs
         return name
 
-    def add(self, op: str, operands: Sequence[Operand], *, outputs: int | Sequence[bool] = 1, label: str = "",
-            domain: str = "", **attributes: object) -> None:
+    def add(
+        self,
+        op: str,
+        operands: Sequence[Operand],
+        *,
+        outputs: int | Sequence[bool] = 1,
+        label: str = "",
+        domain: str = "",
+        **attributes: object,
+    ) -> None:
         """A node with inputs of its own; all its results are compared (`outputs`: which ones exist)."""
         at = len(self.nodes)
         names = [self.operand(f"n{at}_{i}", operand, f"n{at}_") for i, operand in enumerate(operands)]
@@ -95,8 +104,11 @@ class Batch:
 
     def model(self) -> onnx.ModelProto:
         graph = helper.make_graph(self.nodes, "g", self.inputs, self.outputs, self.constants)
-        opsets = [helper.make_opsetid("", self.opset), helper.make_opsetid("ai.onnx.ml", 4),
-                  helper.make_opsetid("com.microsoft", 1)]
+        opsets = [
+            helper.make_opsetid("", self.opset),
+            helper.make_opsetid("ai.onnx.ml", 4),
+            helper.make_opsetid("com.microsoft", 1),
+        ]
         model = helper.make_model(graph, opset_imports=opsets, ir_version=10)
         typed = {v.name: v for v in onnx.shape_inference.infer_shapes(model).graph.output}
         for output in graph.output:
@@ -165,7 +177,29 @@ def ints(*shape: int, low: int = -9, high: int = 9, dtype: object = np.int64) ->
     return _random.integers(low, high, shape).astype(dtype)
 
 
-SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 0.0, 1e-42, -1e-42, 3.4e38, -3.4e38, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, 88.9, -104.0, 7.0], np.float32)
+SPECIAL = np.array(
+    [
+        np.nan,
+        np.inf,
+        -np.inf,
+        -0.0,
+        0.0,
+        1e-42,
+        -1e-42,
+        3.4e38,
+        -3.4e38,
+        1.0,
+        -1.0,
+        0.5,
+        -0.5,
+        1.5,
+        -2.5,
+        88.9,
+        -104.0,
+        7.0,
+    ],
+    np.float32,
+)
 
 
 def special(*shape: int) -> np.ndarray:

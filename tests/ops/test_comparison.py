@@ -39,11 +39,18 @@ def test_where():
     batch = Batch()
     condition = ints(3, 4, low=0, high=2, dtype=bool)
     for dtype in (np.float32, np.float64, np.int32, np.int64, np.uint8):
-        batch.add("Where", [condition, ints(3, 4, low=0, dtype=dtype), ints(3, 4, low=0, dtype=dtype)], label=f"Where {dtype.__name__}")
+        batch.add(
+            "Where",
+            [condition, ints(3, 4, low=0, dtype=dtype), ints(3, 4, low=0, dtype=dtype)],
+            label=f"Where {dtype.__name__}",
+        )
     batch.add("Where", [condition, f32(4), f32(2, 1, 1)])
     batch.add("Where", [np.array(True), f32(4), f32(2, 1)])
     sizes = [0, 1, 7]
-    batch.add("Where", [Sym(("N", 1), [f32(n, 1) > 0 for n in sizes]), Sym(("N", 5), [f32(n, 5) for n in sizes]), Const(f32(5))])
+    batch.add(
+        "Where",
+        [Sym(("N", 1), [f32(n, 1) > 0 for n in sizes]), Sym(("N", 5), [f32(n, 5) for n in sizes]), Const(f32(5))],
+    )
     batch.check()
 
 
@@ -52,8 +59,14 @@ def test_chain_of_comparisons():
     from onnx import helper as h
 
     batch = Batch()
-    nodes = [h.make_node("Greater", ["x", "y"], ["a"]), h.make_node("Not", ["a"], ["b"]), h.make_node("Equal", ["x", "y"], ["c"]),
-             h.make_node("Or", ["b", "c"], ["d"]), h.make_node("Where", ["d", "x", "y"], ["e"]), h.make_node("Cast", ["d"], ["f"], to=1),
-             h.make_node("Mul", ["e", "f"], ["g"])]
+    nodes = [
+        h.make_node("Greater", ["x", "y"], ["a"]),
+        h.make_node("Not", ["a"], ["b"]),
+        h.make_node("Equal", ["x", "y"], ["c"]),
+        h.make_node("Or", ["b", "c"], ["d"]),
+        h.make_node("Where", ["d", "x", "y"], ["e"]),
+        h.make_node("Cast", ["d"], ["f"], to=1),
+        h.make_node("Mul", ["e", "f"], ["g"]),
+    ]
     batch.chain("chain", nodes, ["g", "d"], x=special(3, 20), y=special(20))
     batch.check()

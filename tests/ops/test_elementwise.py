@@ -1,4 +1,4 @@
-"""Element-wise operators against onnxruntime: element types, broadcasting, symbolic and empty shapes, special values."""
+"""Element-wise operators against onnxruntime: element types, broadcasting, symbolic and empty shapes, NaN and Inf."""
 
 from __future__ import annotations
 
@@ -7,9 +7,44 @@ import pytest
 
 from tests.ops.oracle import Batch, Const, Sym, f32, ints, special
 
-UNARY = ["Abs", "Neg", "Sign", "Relu", "Exp", "Log", "Sqrt", "Tanh", "Sigmoid", "Erf", "Sin", "Cos", "Tan", "Asin", "Acos",
-         "Atan", "Sinh", "Cosh", "Asinh", "Acosh", "Atanh", "Floor", "Ceil", "Round", "Reciprocal", "Softplus", "Softsign",
-         "HardSwish", "Mish", "Identity", "LeakyRelu", "Elu", "Selu", "Celu", "HardSigmoid", "ThresholdedRelu"]
+UNARY = [
+    "Abs",
+    "Neg",
+    "Sign",
+    "Relu",
+    "Exp",
+    "Log",
+    "Sqrt",
+    "Tanh",
+    "Sigmoid",
+    "Erf",
+    "Sin",
+    "Cos",
+    "Tan",
+    "Asin",
+    "Acos",
+    "Atan",
+    "Sinh",
+    "Cosh",
+    "Asinh",
+    "Acosh",
+    "Atanh",
+    "Floor",
+    "Ceil",
+    "Round",
+    "Reciprocal",
+    "Softplus",
+    "Softsign",
+    "HardSwish",
+    "Mish",
+    "Identity",
+    "LeakyRelu",
+    "Elu",
+    "Selu",
+    "Celu",
+    "HardSigmoid",
+    "ThresholdedRelu",
+]
 
 
 def test_unary_special_values():
@@ -52,7 +87,20 @@ def test_element_types(dtype):
         batch.add("Neg", [a])
     if dtype == np.float64:
         x = f32(40).astype(np.float64)
-        for op in ["Exp", "Sqrt", "Log", "Floor", "Ceil", "Reciprocal", "Relu", "Sigmoid", "Tanh", "Sin", "Cos", "Round"]:
+        for op in [
+            "Exp",
+            "Sqrt",
+            "Log",
+            "Floor",
+            "Ceil",
+            "Reciprocal",
+            "Relu",
+            "Sigmoid",
+            "Tanh",
+            "Sin",
+            "Cos",
+            "Round",
+        ]:
             batch.add(op, [x])
     if dtype == np.int32:
         batch.add("Relu", [a])
@@ -81,9 +129,23 @@ def test_binary_special_values():
 
 def test_broadcasting():
     batch = Batch()
-    shapes = [((3, 4, 5), (5,)), ((3, 4, 5), (4, 1)), ((3, 4, 5), (3, 1, 1)), ((1,), (3, 4)), ((), (3, 4)), ((), ()), ((3, 4), ()),
-              ((3, 1, 5), (1, 4, 1)), ((2, 1, 3, 1, 5), (4, 1, 2, 1)), ((0, 4), (1, 4)), ((3, 1), (3, 0)), ((1, 1), (1, 1, 1)),
-              ((70, 33), (70, 33)), ((2, 3, 1, 1), (2, 3, 4, 4)), ((1, 1, 1, 64), (2, 5, 5, 64))]
+    shapes = [
+        ((3, 4, 5), (5,)),
+        ((3, 4, 5), (4, 1)),
+        ((3, 4, 5), (3, 1, 1)),
+        ((1,), (3, 4)),
+        ((), (3, 4)),
+        ((), ()),
+        ((3, 4), ()),
+        ((3, 1, 5), (1, 4, 1)),
+        ((2, 1, 3, 1, 5), (4, 1, 2, 1)),
+        ((0, 4), (1, 4)),
+        ((3, 1), (3, 0)),
+        ((1, 1), (1, 1, 1)),
+        ((70, 33), (70, 33)),
+        ((2, 3, 1, 1), (2, 3, 4, 4)),
+        ((1, 1, 1, 64), (2, 5, 5, 64)),
+    ]
     for left, right in shapes:
         batch.add("Add", [f32(*left), f32(*right)], label=f"Add {left} {right}")
         batch.add("Sub", [f32(*right), f32(*left)], label=f"Sub {right} {left}")
@@ -105,10 +167,19 @@ def test_symbolic_broadcasting():
     batch.add("Sub", [Sym(("N", "M"), grid), Sym(("N", 1), [f32(n, 1) for n, _ in sizes])])
     batch.add("Div", [Sym(("N", "M"), grid), Sym((1, 1), [f32(1, 1)])])
     batch.add("Relu", [Sym(("N", 3, "M"), [f32(n, 3, m) for n, m in sizes])])
-    batch.add("Add", [Sym(("A", "B"), grid), Sym(("C", "D"), [f32(n, m) for n, m in [(3, 1), (6, 5), (1, 8), (4, 1), (1, 4), (1, 70)]])],
-              label="unequal symbols")
-    batch.add("Add", [Sym(("A", 4), [f32(3, 4), f32(1, 4), f32(0, 4)] * 2), Sym(("E", 4), [f32(3, 4), f32(7, 4), f32(1, 4)] * 2)],
-              label="unequal rows")
+    batch.add(
+        "Add",
+        [
+            Sym(("A", "B"), grid),
+            Sym(("C", "D"), [f32(n, m) for n, m in [(3, 1), (6, 5), (1, 8), (4, 1), (1, 4), (1, 70)]]),
+        ],
+        label="unequal symbols",
+    )
+    batch.add(
+        "Add",
+        [Sym(("A", 4), [f32(3, 4), f32(1, 4), f32(0, 4)] * 2), Sym(("E", 4), [f32(3, 4), f32(7, 4), f32(1, 4)] * 2)],
+        label="unequal rows",
+    )
     batch.add("Where", [Sym(("N", "M"), [x > 0 for x in grid]), Sym(("N", "M"), grid), Const(np.float32(-1))])
     batch.check()
 

@@ -13,7 +13,9 @@ def test_layer_normalization():
         batch.add("LayerNormalization", [f32(3, n), f32(n), f32(n)])
     batch.add("LayerNormalization", [f32(3, 4, 5), f32(4, 5)], axis=1)
     batch.add("LayerNormalization", [f32(3, 4, 5), f32(4, 5), f32(4, 5)], axis=-2, epsilon=0.1)
-    batch.add("LayerNormalization", [f32(3, 4, 5), f32(5), f32(5)], axis=-1, outputs=[True, True, True], label="all results")
+    batch.add(
+        "LayerNormalization", [f32(3, 4, 5), f32(5), f32(5)], axis=-1, outputs=[True, True, True], label="all results"
+    )
     batch.add("LayerNormalization", [f32(2, 30).astype(np.float64), f32(30).astype(np.float64)], label="f64")
     batch.check()
 
@@ -21,9 +23,17 @@ def test_layer_normalization():
 def test_symbolic_layer_normalization():
     batch = Batch()
     sizes = [(3, 2), (1, 1), (0, 5), (5, 9)]
-    batch.add("LayerNormalization", [Sym(("N", "M", 70), [f32(n, m, 70) for n, m in sizes]), Const(f32(70)), Const(f32(70))])
-    batch.add("LayerNormalization", [Sym(("N", "M"), [f32(n, m) for n, m in sizes]), Sym(("M",), [f32(m) for _, m in sizes]),
-                                     Sym(("M",), [f32(m) for _, m in sizes])])
+    batch.add(
+        "LayerNormalization", [Sym(("N", "M", 70), [f32(n, m, 70) for n, m in sizes]), Const(f32(70)), Const(f32(70))]
+    )
+    batch.add(
+        "LayerNormalization",
+        [
+            Sym(("N", "M"), [f32(n, m) for n, m in sizes]),
+            Sym(("M",), [f32(m) for _, m in sizes]),
+            Sym(("M",), [f32(m) for _, m in sizes]),
+        ],
+    )
     batch.check()
 
 
@@ -51,7 +61,9 @@ def test_batch_normalization():
     batch.add("BatchNormalization", [f32(2, 3, 4, 5), *statistics])
     batch.add("BatchNormalization", [f32(2, 3, 4, 5), *map(Const, statistics)], epsilon=0.01)
     batch.add("BatchNormalization", [f32(2, 3), *map(Const, statistics)])
-    batch.add("BatchNormalization", [Sym(("N", 3, "L"), [f32(2, 3, 5), f32(1, 3, 1), f32(0, 3, 2)]), *map(Const, statistics)])
+    batch.add(
+        "BatchNormalization", [Sym(("N", 3, "L"), [f32(2, 3, 5), f32(1, 3, 1), f32(0, 3, 2)]), *map(Const, statistics)]
+    )
     batch.check()
 
 
@@ -68,7 +80,9 @@ def test_local_response():
     batch = Batch()
     batch.add("LRN", [f32(2, 7, 3, 4)], size=3)
     batch.add("LRN", [f32(2, 7, 3, 4)], size=5, alpha=0.5, beta=0.6, bias=2.0)
-    batch.add("LRN", [Sym(("N", 5, "H", 3), [f32(n, 5, h, 3) for n, h in [(1, 4), (2, 1), (0, 2)]])], size=5, label="symbolic")
+    batch.add(
+        "LRN", [Sym(("N", 5, "H", 3), [f32(n, 5, h, 3) for n, h in [(1, 4), (2, 1), (0, 2)]])], size=5, label="symbolic"
+    )
     batch.check()
 
 
@@ -76,5 +90,7 @@ def test_scaler():
     batch = Batch()
     batch.add("Scaler", [f32(5, 3)], domain="ai.onnx.ml", offset=[1.0, 2.0, 3.0], scale=[0.5, 2.0, -1.0])
     batch.add("Scaler", [f32(5, 3)], domain="ai.onnx.ml", offset=[1.0], scale=[0.5])
-    batch.add("Scaler", [np.arange(6).reshape(2, 3)], domain="ai.onnx.ml", offset=[1.0, 2.0, 3.0], scale=[0.5, 2.0, -1.0])
+    batch.add(
+        "Scaler", [np.arange(6).reshape(2, 3)], domain="ai.onnx.ml", offset=[1.0, 2.0, 3.0], scale=[0.5, 2.0, -1.0]
+    )
     batch.check()

@@ -39,7 +39,14 @@ def test_symbolic(op):
     images = [f32(n, 3, h, w) for n, h, w in [(1, 7, 9), (2, 3, 3), (0, 5, 5), (3, 40, 21)]]
     batch.add(op, [Sym(("N", 3, "H", "W"), images)], kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1])
     batch.add(op, [Sym(("N", 3, "H", "W"), images)], kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1)
-    batch.add(op, [Sym(("N", 3, "H", "W"), images)], kernel_shape=[3, 3], strides=[2, 2], auto_pad="SAME_UPPER", label="SAME symbolic")
+    batch.add(
+        op,
+        [Sym(("N", 3, "H", "W"), images)],
+        kernel_shape=[3, 3],
+        strides=[2, 2],
+        auto_pad="SAME_UPPER",
+        label="SAME symbolic",
+    )
     batch.add(op, [Sym(("N", "C", "H", "W"), images)], kernel_shape=[2, 2], label="all symbolic")
     batch.check()
 
@@ -48,8 +55,13 @@ def test_max_pool_of_other_types():
     batch = Batch()
     batch.add("MaxPool", [f32(1, 3, 8, 8).astype(np.float64)], kernel_shape=[3, 3], strides=[2, 2], label="f64")
     for dtype in (np.int8, np.uint8):
-        batch.add("MaxPool", [ints(1, 20, 6, 7, low=0 if dtype == np.uint8 else -100, high=120, dtype=dtype)], kernel_shape=[3, 3],
-                  strides=[2, 2], pads=[1, 1, 1, 1])
+        batch.add(
+            "MaxPool",
+            [ints(1, 20, 6, 7, low=0 if dtype == np.uint8 else -100, high=120, dtype=dtype)],
+            kernel_shape=[3, 3],
+            strides=[2, 2],
+            pads=[1, 1, 1, 1],
+        )
     batch.add("MaxPool", [np.where(np.isnan(s := special(1, 1, 6, 6)), np.float32(0), s)], kernel_shape=[2, 2])
     batch.check()
 
@@ -62,8 +74,14 @@ def test_max_pool_with_indices():
     batch.add("MaxPool", [x], kernel_shape=[2, 3], dilations=[2, 1], ceil_mode=1, strides=[2, 2], **both)
     batch.add("MaxPool", [x], kernel_shape=[3, 3], storage_order=1, **both)
     batch.add("MaxPool", [f32(1, 2, 9)], kernel_shape=[3], **both)
-    batch.add("MaxPool", [Sym(("N", 2, "H", "W"), [f32(n, 2, h, w) for n, h, w in [(1, 4, 5), (2, 3, 3), (0, 6, 4)]])],
-              kernel_shape=[3, 3], auto_pad="SAME_LOWER", label="symbolic", **both)
+    batch.add(
+        "MaxPool",
+        [Sym(("N", 2, "H", "W"), [f32(n, 2, h, w) for n, h, w in [(1, 4, 5), (2, 3, 3), (0, 6, 4)]])],
+        kernel_shape=[3, 3],
+        auto_pad="SAME_LOWER",
+        label="symbolic",
+        **both,
+    )
     batch.check()
 
 
@@ -73,7 +91,11 @@ def test_global_pools():
         batch.add(op, [f32(2, 5, 7, 9)])
         batch.add(op, [f32(2, 70, 9)])
         batch.add(op, [f32(1, 2, 3, 4, 5)])
-        batch.add(op, [Sym(("N", 3, "H", "W"), [f32(n, 3, h, w) for n, h, w in [(1, 7, 9), (2, 1, 1), (0, 5, 5)]])], label=f"{op} symbolic")
+        batch.add(
+            op,
+            [Sym(("N", 3, "H", "W"), [f32(n, 3, h, w) for n, h, w in [(1, 7, 9), (2, 1, 1), (0, 5, 5)]])],
+            label=f"{op} symbolic",
+        )
     batch.check()
 
 

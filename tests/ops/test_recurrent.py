@@ -13,8 +13,11 @@ DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
 
 def cell(op: str, features: int, hidden: int, directions: int, bias: bool = True, constant: bool = True) -> list:
     gates = GATES[op]
-    arrays = [f32(directions, gates * hidden, features) * 0.4, f32(directions, gates * hidden, hidden) * 0.4,
-              f32(directions, 2 * gates * hidden) * 0.4]
+    arrays = [
+        f32(directions, gates * hidden, features) * 0.4,
+        f32(directions, gates * hidden, hidden) * 0.4,
+        f32(directions, 2 * gates * hidden) * 0.4,
+    ]
     parts = [Const(a) if constant else a for a in arrays]
     return parts if bias else [*parts[:2], None]
 
@@ -30,9 +33,19 @@ def test_directions(op):
     for direction, n in DIRECTIONS.items():
         common = {"hidden_size": 20, "direction": direction, "outputs": results}
         batch.add(op, [f32(5, 3, 7), *cell(op, 7, 20, n)], **common)
-        batch.add(op, [f32(5, 3, 7), *cell(op, 7, 20, n), None, *states(op, n, 3, 20)], label=f"{direction} with states", **common)
+        batch.add(
+            op,
+            [f32(5, 3, 7), *cell(op, 7, 20, n), None, *states(op, n, 3, 20)],
+            label=f"{direction} with states",
+            **common,
+        )
         lengths = np.array([5, 1, 2], np.int32)
-        batch.add(op, [f32(5, 3, 7), *cell(op, 7, 20, n), lengths, *states(op, n, 3, 20)], label=f"{direction} with lengths", **common)
+        batch.add(
+            op,
+            [f32(5, 3, 7), *cell(op, 7, 20, n), lengths, *states(op, n, 3, 20)],
+            label=f"{direction} with lengths",
+            **common,
+        )
     batch.check()
 
 
@@ -53,7 +66,14 @@ def test_symbolic():
     batch = Batch(tolerance=3e-6)
     for op in GATES:
         xs = [f32(s, n, 6) for s, n in [(4, 2), (1, 1), (9, 5)]]
-        batch.add(op, [Sym(("S", "N", 6), xs), *cell(op, 6, 12, 2)], hidden_size=12, direction="bidirectional", outputs=2, label=f"{op} symbolic")
+        batch.add(
+            op,
+            [Sym(("S", "N", 6), xs), *cell(op, 6, 12, 2)],
+            hidden_size=12,
+            direction="bidirectional",
+            outputs=2,
+            label=f"{op} symbolic",
+        )
     batch.check()
 
 
@@ -61,28 +81,79 @@ def test_lstm_options():
     batch = Batch(tolerance=3e-6)
     x, n = f32(4, 2, 5), 9
     peepholes = Const(f32(1, 3 * n) * 0.4)
-    batch.add("LSTM", [x, *cell("LSTM", 5, n, 1), None, *states("LSTM", 1, 2, n), peepholes], hidden_size=n, outputs=3, label="peepholes")
+    batch.add(
+        "LSTM",
+        [x, *cell("LSTM", 5, n, 1), None, *states("LSTM", 1, 2, n), peepholes],
+        hidden_size=n,
+        outputs=3,
+        label="peepholes",
+    )
     batch.add("LSTM", [x, *cell("LSTM", 5, n, 1)], hidden_size=n, outputs=3, input_forget=1)
-    batch.add("LSTM", [x, *cell("LSTM", 5, n, 1)], hidden_size=n, outputs=3, activations=["HardSigmoid", "Softsign", "Relu"],
-              activation_alpha=[0.3], activation_beta=[0.4])
-    batch.add("LSTM", [x, *cell("LSTM", 5, n, 2)], hidden_size=n, outputs=3, direction="bidirectional",
-              activations=["Sigmoid", "Tanh", "Tanh", "HardSigmoid", "Tanh", "Elu"])
+    batch.add(
+        "LSTM",
+        [x, *cell("LSTM", 5, n, 1)],
+        hidden_size=n,
+        outputs=3,
+        activations=["HardSigmoid", "Softsign", "Relu"],
+        activation_alpha=[0.3],
+        activation_beta=[0.4],
+    )
+    batch.add(
+        "LSTM",
+        [x, *cell("LSTM", 5, n, 2)],
+        hidden_size=n,
+        outputs=3,
+        direction="bidirectional",
+        activations=["Sigmoid", "Tanh", "Tanh", "HardSigmoid", "Tanh", "Elu"],
+    )
     batch.check()
 
 
 def test_gru_options():
     batch = Batch(tolerance=3e-6)
     for direction, d in DIRECTIONS.items():
-        batch.add("GRU", [f32(4, 2, 5), *cell("GRU", 5, 20, d)], hidden_size=20, direction=direction, linear_before_reset=1, outputs=2)
+        batch.add(
+            "GRU",
+            [f32(4, 2, 5), *cell("GRU", 5, 20, d)],
+            hidden_size=20,
+            direction=direction,
+            linear_before_reset=1,
+            outputs=2,
+        )
     batch.add("GRU", [f32(4, 2, 5), *cell("GRU", 5, 9, 1, bias=False)], hidden_size=9, linear_before_reset=1, outputs=2)
-    batch.add("GRU", [f32(4, 2, 5), *cell("GRU", 5, 9, 1)], hidden_size=9, activations=["HardSigmoid", "LeakyRelu"], activation_alpha=[0.3, 0.1],
-              activation_beta=[0.4], outputs=2)
+    batch.add(
+        "GRU",
+        [f32(4, 2, 5), *cell("GRU", 5, 9, 1)],
+        hidden_size=9,
+        activations=["HardSigmoid", "LeakyRelu"],
+        activation_alpha=[0.3, 0.1],
+        activation_beta=[0.4],
+        outputs=2,
+    )
     batch.check()
 
 
 def test_rnn_activations():
     batch = Batch(tolerance=3e-6)
-    for name in ["Relu", "Sigmoid", "Softsign", "Softplus", "LeakyRelu", "ThresholdedRelu", "ScaledTanh", "HardSigmoid", "Elu", "Affine"]:
-        batch.add("RNN", [f32(3, 2, 5), *cell("RNN", 5, 9, 1)], hidden_size=9, outputs=2, activations=[name], activation_alpha=[0.3],
-                  activation_beta=[0.7])
+    for name in [
+        "Relu",
+        "Sigmoid",
+        "Softsign",
+        "Softplus",
+        "LeakyRelu",
+        "ThresholdedRelu",
+        "ScaledTanh",
+        "HardSigmoid",
+        "Elu",
+        "Affine",
+    ]:
+        batch.add(
+            "RNN",
+            [f32(3, 2, 5), *cell("RNN", 5, 9, 1)],
+            hidden_size=9,
+            outputs=2,
+            activations=[name],
+            activation_alpha=[0.3],
+            activation_beta=[0.7],
+        )
     batch.check()

@@ -7,8 +7,18 @@ import pytest
 
 from tests.ops.oracle import Batch, Const, Sym, f32, ints, special
 
-REDUCTIONS = ["ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceSumSquare",
-              "ReduceLogSum", "ReduceLogSumExp"]
+REDUCTIONS = [
+    "ReduceSum",
+    "ReduceMean",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceSumSquare",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+]
 
 
 def axes(*values: int) -> Const:
@@ -57,7 +67,11 @@ def test_element_types(dtype):
         if dtype == np.int64 and op in ("ReduceMean", "ReduceL1", "ReduceSumSquare"):
             continue  # onnxruntime has no such kernel
         for axis in (0, 1):
-            batch.add(op, [ints(5, 70 if op != "ReduceProd" else 6, dtype=dtype), axes(axis)], label=f"{op} {axis} {dtype.__name__}")
+            batch.add(
+                op,
+                [ints(5, 70 if op != "ReduceProd" else 6, dtype=dtype), axes(axis)],
+                label=f"{op} {axis} {dtype.__name__}",
+            )
     batch.check()
 
 
@@ -75,7 +89,13 @@ def test_small_integers_and_bool():
 def test_special_values():
     batch = Batch()
     x = special(18)
-    rows = np.stack([np.roll(np.where(np.isnan(x), np.float32(2), x), 3), np.full(18, -np.inf, np.float32), np.full(18, np.inf, np.float32)])
+    rows = np.stack(
+        [
+            np.roll(np.where(np.isnan(x), np.float32(2), x), 3),
+            np.full(18, -np.inf, np.float32),
+            np.full(18, np.inf, np.float32),
+        ]
+    )
     for op in ["ReduceSum", "ReduceMax", "ReduceMin", "ReduceLogSumExp"]:
         batch.add(op, [rows, axes(1)])
     nan = np.array([[1, np.nan, 3], [4, 5, 6]], np.float32)
@@ -92,9 +112,21 @@ def test_fused_around():
 
     batch = Batch(tolerance=2e-5)
     for name, over in (("a", 1), ("b", 0)):
-        nodes = [h.make_node("Mul", [f"{name}x", f"{name}x"], [f"{name}s"]), h.make_node("Sub", [f"{name}s", f"{name}k"], [f"{name}d"]),
-                 h.make_node("ReduceMean", [f"{name}d", f"{name}axes"], [f"{name}m"], keepdims=1),
-                 h.make_node("Add", [f"{name}m", f"{name}k"], [f"{name}e"]), h.make_node("Sqrt", [f"{name}e"], [f"{name}r"])]
-        batch.chain(f"axis {over}", nodes, [f"{name}r"], **{f"{name}x": Sym(("N", "M"), [f32(5, 70), f32(1, 3), f32(80, 33)]),
-                    f"{name}k": Const(np.float32(0.5)), f"{name}axes": axes(over)})
+        nodes = [
+            h.make_node("Mul", [f"{name}x", f"{name}x"], [f"{name}s"]),
+            h.make_node("Sub", [f"{name}s", f"{name}k"], [f"{name}d"]),
+            h.make_node("ReduceMean", [f"{name}d", f"{name}axes"], [f"{name}m"], keepdims=1),
+            h.make_node("Add", [f"{name}m", f"{name}k"], [f"{name}e"]),
+            h.make_node("Sqrt", [f"{name}e"], [f"{name}r"]),
+        ]
+        batch.chain(
+            f"axis {over}",
+            nodes,
+            [f"{name}r"],
+            **{
+                f"{name}x": Sym(("N", "M"), [f32(5, 70), f32(1, 3), f32(80, 33)]),
+                f"{name}k": Const(np.float32(0.5)),
+                f"{name}axes": axes(over),
+            },
+        )
     batch.check()

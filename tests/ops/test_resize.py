@@ -66,7 +66,13 @@ def test_symbolic():
     x = Sym(("N", 2, "H", "W"), images)
     for mode in ("nearest", "linear"):
         batch.add("Resize", [x, None, scales(1, 1, 2, 2)], mode=mode, label=f"{mode} symbolic")
-        batch.add("Resize", [x, None, scales(1, 1, 2, 2)], mode=mode, coordinate_transformation_mode="asymmetric", nearest_mode="floor")
+        batch.add(
+            "Resize",
+            [x, None, scales(1, 1, 2, 2)],
+            mode=mode,
+            coordinate_transformation_mode="asymmetric",
+            nearest_mode="floor",
+        )
         batch.add("Resize", [x, None, scales(1, 1, 1.5, 0.7)], mode=mode, label=f"{mode} 1.5")
         given = [np.array([1, 1, a, b], np.float32) for a, b in [(2, 0.5), (3, 4), (0.3, 1.6)]]
         batch.add("Resize", [x, None, Sym((4,), given)], mode=mode, label=f"{mode} scales at run time")
@@ -79,7 +85,9 @@ def test_element_types():
     batch = Batch(opset=19)
     batch.add("Resize", [ints(1, 2, 5, 6, dtype=np.int32), None, scales(1, 1, 2, 2)], mode="nearest")
     batch.add("Resize", [ints(1, 2, 5, 6, low=0, high=255, dtype=np.uint8), None, scales(1, 1, 2, 2)], mode="nearest")
-    batch.add("Resize", [ints(1, 2, 5, 6, low=-100, high=100, dtype=np.int8), None, scales(1, 1, 0.5, 2)], mode="nearest")
+    batch.add(
+        "Resize", [ints(1, 2, 5, 6, low=-100, high=100, dtype=np.int8), None, scales(1, 1, 0.5, 2)], mode="nearest"
+    )
     batch.check()
 
 

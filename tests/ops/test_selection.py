@@ -25,12 +25,29 @@ def test_nms():
     batch.add("NonMaxSuppression", [boxes(1, 50), scores(1, 2, 50), np.array([2**40]), overlap])
     batch.add("NonMaxSuppression", [boxes(1, 50), scores(1, 2, 50), limit], label="no threshold")
     batch.add("NonMaxSuppression", [boxes(1, 50), scores(1, 2, 50)], label="no limit: nothing")
-    batch.add("NonMaxSuppression", [boxes(1, 50)[..., [2, 3, 0, 1]].copy(), scores(1, 2, 50), limit, overlap], label="other corners")
-    batch.add("NonMaxSuppression", [boxes(1, 9), scores(1, 2, 9), limit, overlap, np.array([100], np.float32)], label="none above")
+    batch.add(
+        "NonMaxSuppression",
+        [boxes(1, 50)[..., [2, 3, 0, 1]].copy(), scores(1, 2, 50), limit, overlap],
+        label="other corners",
+    )
+    batch.add(
+        "NonMaxSuppression",
+        [boxes(1, 9), scores(1, 2, 9), limit, overlap, np.array([100], np.float32)],
+        label="none above",
+    )
     batch.add("NonMaxSuppression", [boxes(1, 9), scores(1, 2, 9), np.array([0]), overlap], label="limit 0")
     sizes = [7, 0, 1, 100]
-    batch.add("NonMaxSuppression", [Sym((1, "N", 4), [boxes(1, n) for n in sizes]), Sym((1, 2, "N"), [scores(1, 2, n) for n in sizes]),
-                                    limit, overlap, least], label="symbolic")
+    batch.add(
+        "NonMaxSuppression",
+        [
+            Sym((1, "N", 4), [boxes(1, n) for n in sizes]),
+            Sym((1, 2, "N"), [scores(1, 2, n) for n in sizes]),
+            limit,
+            overlap,
+            least,
+        ],
+        label="symbolic",
+    )
     batch.check()
 
 

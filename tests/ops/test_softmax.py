@@ -31,7 +31,10 @@ def test_symbolic():
 
 def test_special_values():
     batch = Batch(tolerance=3e-6)
-    rows = np.array([[0, -200, 1, 3], [3e38, 0, -3e38, 1], [-np.inf, 0, 1, 2], [np.nan, 0, 1, 2], [1000, 1000, 999, -1000]], np.float32)
+    rows = np.array(
+        [[0, -200, 1, 3], [3e38, 0, -3e38, 1], [-np.inf, 0, 1, 2], [np.nan, 0, 1, 2], [1000, 1000, 999, -1000]],
+        np.float32,
+    )
     batch.add("Softmax", [rows])
     batch.add("LogSoftmax", [rows[[0, 2, 3, 4]]])
     masked = np.where(special(3, 40) > 0, f32(3, 40), np.float32(-3.4028235e38)).astype(np.float32)
