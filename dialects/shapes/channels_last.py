@@ -16,6 +16,13 @@ def conv(c: ShapeContext) -> list[Tensor]:
     return [Tensor(c.elem(0), (x[0], *_windows(c, x[1:-1], w[:-2], False), w[-1]))]
 
 
+@infers("kernel.depthwise_planes")
+def depthwise_planes(c: ShapeContext) -> list[Tensor]:
+    """Channels first, as an exception."""
+    x, w = c.shape(0), c.shape(1)
+    return [Tensor(c.elem(0), (*x[:2], *_windows(c, x[2:], w[2:], False)))]
+
+
 @infers("kernel.max_pool", "kernel.average_pool")
 def pool(c: ShapeContext) -> list[Tensor]:
     x = c.shape(0)

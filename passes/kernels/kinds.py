@@ -16,6 +16,7 @@ from onnxc.passes.kernels import (
     conv,
     conv_transpose,
     cumulative,
+    depthwise_planes,
     local_response,
     matmul,
     nms,
@@ -41,6 +42,7 @@ KINDS: dict[str, ModuleType] = {
     "attention": attention,
     "conv": conv,
     "conv_transpose": conv_transpose,
+    "depthwise_planes": depthwise_planes,
     "winograd_input": winograd_input,
     "winograd_output": winograd_output,
     "matmul": matmul,
@@ -68,6 +70,7 @@ ROOTS: dict[str, str] = {
     "kernel.attention": "attention",
     "kernel.conv": "conv",
     "kernel.conv_transpose": "conv_transpose",
+    "kernel.depthwise_planes": "depthwise_planes",
     "kernel.winograd_input": "winograd_input",
     "kernel.winograd_output": "winograd_output",
     "onnx.MatMul": "matmul",
@@ -113,7 +116,7 @@ READS_ONCE: set[str] = {
 }
 
 # Kinds that evaluate element-wise consumers on their result before they store it.
-EPILOGUES: set[str] = {"conv", "conv_transpose", "winograd_output", "matmul", "reduce", "pool", "resize", "softmax", "normalization"}
+EPILOGUES: set[str] = {"conv", "conv_transpose", "depthwise_planes", "winograd_output", "matmul", "reduce", "pool", "resize", "softmax", "normalization"}
 
 # Kinds that keep intermediate values in the result's buffer: all they fuse has the root's element type.
 IN_RESULT: set[str] = {"softmax", "normalization"}

@@ -9,6 +9,7 @@ from onnxc.dialects import dims
 from onnxc.dialects.dims import Dim
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
+from onnxc.passes.layouts.planes import stay_planes
 from onnxc.passes.layouts.versions import Layouts, Order, carries, channels_last, permute, permuted
 from onnxc.passes.recorded_values import ATTRIBUTE, values_attribute
 
@@ -21,6 +22,9 @@ def conv(op: OnnxOp, layouts: Layouts) -> bool:
     kernel = Tensor.of(w.type).dims[2:]
     if not all(isinstance(size, int) for size in kernel):
         return False
+    steps = [spatial(op, name, rank - 2) for name in ("strides", "dilations")]
+    if stay_planes(op, layouts, window_pads(op, list(kernel)), *steps):
+        return True
     offered = [order for order in layouts.offers(x) if order[0] == 0 and order[-1] == 1 and rank > 3]
     order = offered[0] if offered and not symbolic_pads(op, list(kernel)) else channels_last(rank)
     spatial_order = [axis - 2 for axis in order[1:-1]]
