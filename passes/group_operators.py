@@ -24,6 +24,7 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes import lowering  # noqa: F401  (fills the tables)
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.kernels.kinds import EPILOGUES, IN_RESULT, READS_ONCE, ROOTS
+from onnxc.passes.kernels.scalars import ELEMENTS
 from onnxc.passes.lowering.registry import ELEMENTWISE, MOVES
 
 VIEWS = {"onnx.Reshape", "onnx.Flatten", "onnx.Squeeze", "onnx.Unsqueeze", "onnx.Identity"}
@@ -67,6 +68,11 @@ def _group_block(block: ir.Block, refused: list[OnnxcError]) -> None:
         if not _lowers(op):
             refused.append(unsupported(op))
             continue
+        strange = _strange_elements(op)
+        if strange:
+            message = f"elements of type {strange[0]} cannot be computed with yet"
+            refused.append(OnnxcError(message, node=node_name(op.location), op=op.name.removeprefix("onnx.")))
+            continue
         groups.append(_grow(op, order, taken))
     for op in ops:
         if op.name in VIEWS:
@@ -78,6 +84,11 @@ def _group_block(block: ir.Block, refused: list[OnnxcError]) -> None:
 def _lowers(op: ir.Operation) -> bool:
     name = op.name.removeprefix("onnx.")
     return op.name in ROOTS or name in ELEMENTWISE or name in MOVES
+
+
+def _strange_elements(op: ir.Operation) -> list[str]:
+    """The element types of its operands and results that kernels do not know."""
+    return [e for v in (*op.operands, *op.results) if _is_tensor(v) and (e := Tensor.of(v.type).elem) not in ELEMENTS]
 
 
 def unsupported(op: ir.Operation) -> OnnxcError:

@@ -14,6 +14,8 @@ from mlir.dialects import arith, vector
 # bool is a byte in memory; halves move as integers, since LLVM takes masked moves of them apart where the target has no
 # arithmetic for them (and calls a function that nobody supplies)
 STORAGE = {"i1": "i8", "f16": "i16", "bf16": "i16"}
+# The element types that kernels compute with.
+ELEMENTS = frozenset("i1 i8 i16 i32 i64 ui8 ui16 ui32 ui64 f16 bf16 f32 f64".split())
 _BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 
 

@@ -55,9 +55,11 @@ def is_inf(e: Element, x: ir.Value) -> ir.Value:
 
 @elementwise("BitShift")
 def bit_shift(e: Element, x: ir.Value, by: ir.Value) -> ir.Value:
-    """Shifts by the width or more give 0."""
+    """Shifts by the width or more leave nothing of the number; signed ones keep their sign to the right."""
     width = scalars.scalar_type(x).width
     fits = scalars.compare(by, "<", constant_like(width, by), unsigned=True)
+    if e.attr("direction") == "RIGHT" and not is_unsigned(e.elem):
+        return arith.shrsi(x, scalars.select(fits, by, constant_like(width - 1, by)))
     safe = scalars.select(fits, by, constant_like(0, by))
     shifted = arith.shli(x, safe) if e.attr("direction") == "LEFT" else arith.shrui(x, safe)
     return scalars.select(fits, shifted, constant_like(0, x))
