@@ -19,7 +19,7 @@ class Terminal(Progress):
         self.stream = stream or sys.stderr
         self.verbose = verbose
         self._bar = _bar(self.stream) if self.stream.isatty() else None
-        self._task = None
+        self._stage, self._task = "", None
         self._exit = contextlib.ExitStack()
 
     def __enter__(self) -> Terminal:
@@ -37,9 +37,12 @@ class Terminal(Progress):
     def stage(self, name: str, done: int = 0, total: int = 0) -> None:
         if self._bar is None:
             return
-        if self._task is None:
-            self._task = self._bar.add_task(name, total=total or None)
-        self._bar.update(self._task, description=name, completed=done, total=total or None)
+        if name != self._stage:
+            if self._task is not None:
+                self._bar.remove_task(self._task)
+            self._stage, self._task = name, self._bar.add_task(name, total=total or None)
+        self._bar.update(self._task, completed=done)
+        self._bar.refresh()
 
     def note(self, line: str) -> None:
         if self.verbose:
@@ -55,35 +58,26 @@ class Terminal(Progress):
 
 def _bar(stream: TextIO):
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
     from rich.progress import Progress as Bar
 
     columns = (
-        SpinnerColumn(),
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
         TimeElapsedColumn(),
     )
-    return Bar(*columns, console=Console(file=stream), transient=True)
+    # no thread of rich's own that refreshes: workers are forked meanwhile
+    return Bar(*columns, console=Console(file=stream), transient=True, auto_refresh=False)
 
 
 def report_error(text: str, stream: TextIO | None = None) -> None:
     """Writes `text` as one readable paragraph a line of it, with a coloured label on a terminal."""
     stream = stream or sys.stderr
-    label = "\x1b[1;31merror:\x1b[0m " if stream.isatty() else "error: "
     for paragraph in text.splitlines():
-        body = (
-            textwrap.fill(
-                paragraph,
-                100,
-                initial_indent="error: ",
-                subsequent_indent="  ",
-                break_long_words=False,
-                break_on_hyphens=False,
-            )
-            if stream.isatty()
-            else f"error: {paragraph}"
-        )
-        stream.write(label + body.removeprefix("error: ") + "\n")
+        line = f"error: {paragraph}"
+        if stream.isatty():
+            line = textwrap.fill(line, 100, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+            line = line.replace("error:", "\x1b[1;31merror:\x1b[0m", 1)
+        stream.write(line + "\n")
     stream.flush()
