@@ -140,8 +140,14 @@ def _guarded(build: Build, job: Job, target: Target) -> bytes | OnnxcError | Com
         return CompilerBug("compile_pool", f"kernel {job.name!r}: {type(error).__name__}: {error}\n{trace}")
 
 
-def _died(job: Job, worker: Worker) -> CompilerBug:
+def _died(job: Job, worker: Worker) -> OnnxcError | CompilerBug:
     how = worker.how_it_died()
+    if "SIGKILL" in how:
+        return OnnxcError(
+            f"the process that compiled kernel {job.name!r} was killed from outside",
+            why="most likely the system ran out of memory",
+            hint="use fewer processes: --jobs 1",
+        )
     file = ""
     with contextlib.suppress(OSError):
         handle, file = tempfile.mkstemp(prefix="onnxc-kernel-", suffix=".mlir")

@@ -99,6 +99,10 @@ def _serve(link: socket.socket, parent: int, complaints: int, run: Callable[[int
         gc.freeze()  # the parent's objects are not ours to finalise
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         os.dup2(complaints, 2)
+        for number in map(int, os.listdir("/proc/self/fd")):  # pipes of others, who wait for their end
+            if number > 2 and number != link.fileno():
+                with contextlib.suppress(OSError):
+                    os.close(number)
         while os.getppid() == parent and len(request := link.recv(8, socket.MSG_WAITALL)) == 8:
             body = pickle.dumps(run(*struct.unpack("<q", request)), pickle.HIGHEST_PROTOCOL)
             link.sendall(struct.pack("<Q", len(body)) + body)

@@ -54,6 +54,14 @@ def abort(job, target):
     return b""
 
 
+def perish(job, target):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def open_files(job, target):
+    return " ".join(os.listdir("/proc/self/fd")).encode()
+
+
 def living_children():
     me = os.getpid()
     return Path(f"/proc/self/task/{me}/children").read_text().split()
@@ -107,6 +115,18 @@ def test_an_abort_is_charged_to_its_kernel():
     assert reproducer.read_text() == "text 3"
     reproducer.unlink()
     assert not living_children()
+
+
+def test_a_killed_worker_is_no_bug():
+    with pytest.raises(OnnxcError, match="out of memory"):
+        CompilePool(TARGET, 2).map(perish, JOBS)
+    assert not living_children()
+
+
+def test_workers_hold_nobody_elses_files(tmp_path):
+    with (tmp_path / "open").open("w"):
+        (found,) = CompilePool(TARGET, 1).map(open_files, JOBS[:1])
+    assert len(found.split()) == 5  # 0, 1, 2, the socket, and the listing itself
 
 
 def test_an_abort_inside_mlir_does_not_end_this_process():
