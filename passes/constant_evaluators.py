@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 from onnx import helper
-from onnx.reference import ReferenceEvaluator
 
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
@@ -67,6 +66,8 @@ def evaluate(op: Node, operands: Arrays) -> list[np.ndarray] | None:
 
 
 def _reference(op: Node, operands: Arrays) -> list[np.ndarray]:
+    from onnx.reference import ReferenceEvaluator  # loading it takes long, and few models need it
+
     names = [f"i{i}" if array is not None else "" for i, array in enumerate(operands)]
     outputs = [f"o{i}" for i in range(len(op.results))]
     node = helper.make_node(op.name, names, outputs, **op.attributes)
