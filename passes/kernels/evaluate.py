@@ -121,17 +121,14 @@ class Evaluator:
         stride = buffer.strides[lanes.axis]
         if isinstance(stride, int) and stride == 1:
             return buffer.load_vector(buffer.offset(point), lanes.width, lanes.mask)
-        elements = [buffer.load_flat(im.add(buffer.offset(point), im.mul(i, stride))) for i in range(lanes.width)]
+        elements = [buffer.load(_lane(point, lanes, i, buffer.shape[lanes.axis])) for i in range(lanes.width)]
         return vector.from_elements(scalars.vector_of(elements[0].type, lanes.width), elements)
 
     def _by_lane(self, v: ir.Value, point: Point, lanes: Lanes) -> ir.Value:
         if lanes.axis is None:
             return scalars.splat(self.at(v, point), lanes.width)
-        elements = []
-        for i in range(lanes.width):
-            lane_point = list(point)
-            lane_point[lanes.axis] = im.add(lane_point[lanes.axis], i)
-            elements.append(self.at(v, lane_point))
+        extent = self.builder.shape(v)[lanes.axis]
+        elements = [self.at(v, _lane(point, lanes, i, extent)) for i in range(lanes.width)]
         return vector.from_elements(scalars.vector_of(elements[0].type, lanes.width), elements)
 
     def _constant(self, op: OnnxOp, lanes: Lanes) -> ir.Value:
@@ -150,6 +147,15 @@ class Evaluator:
 
 def _key(v: ir.Value, point: Sequence[im.Index], lanes: Lanes) -> tuple:
     return v, tuple(point), SCALAR if lanes.width == 1 else lanes
+
+
+def _lane(point: Point, lanes: Lanes, i: int, extent: im.Index) -> list[im.Index]:
+    """The point of lane `i`; lanes beyond the end, which a mask has switched off, are kept inside."""
+    place = list(point)
+    place[lanes.axis] = im.add(place[lanes.axis], i)
+    if lanes.mask is not None:
+        place[lanes.axis] = im.minimum(place[lanes.axis], im.sub(extent, 1))
+    return place
 
 
 def splat_element(op: OnnxOp) -> int | float | bool:

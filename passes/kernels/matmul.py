@@ -22,11 +22,13 @@ from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
 from onnxc.passes.kernels.matmul_problem import Matmul
 from onnxc.passes.kernels.packing import Packing
-from onnxc.passes.kernels.register_tiles import choose_tile
+from onnxc.passes.kernels.register_tiles import MOST_VECTORS, choose_tile
 
 GRAIN_NANOSECONDS = 20_000  # work worth a thread
 CHUNK = 1024  # terms: a tile's rows of A then fit into L1, a panel's chunk is read from L2
 CHUNK_BYTES = 32 << 10  # of sums on the stack
+COPY_BYTES = 64 << 10  # of a panel that is copied to the stack
+WORTH_COPYING = 24  # rows that make a copy of B pay
 UNKNOWN_SHARES = 8  # row tiles that share the prefetch of a panel where their number is not known
 
 
@@ -34,7 +36,8 @@ UNKNOWN_SHARES = 8  # row tiles that share the prefetch of a panel where their n
 class MatmulSchedule:
     """Register tile `rows` × `vectors` of `lanes`; `group` row tiles a unit; `packed`: B lies in panels;
     `prefetch`: how far ahead they are asked for (contraction.prefetch_panels); `chunk`: terms that all row tiles of a unit
-    go through before the next ones, their sums being kept on the stack (0: all at once)."""
+    go through before the next ones, their sums being kept on the stack (0: all at once); `copied`: a unit first copies
+    its panel of B (or a chunk of it) to the stack."""
 
     rows: int
     vectors: int
@@ -43,6 +46,7 @@ class MatmulSchedule:
     packed: int = 0
     prefetch: int = 0
     chunk: int = 0
+    copied: int = 0
 
     @property
     def width(self) -> int:
@@ -50,19 +54,27 @@ class MatmulSchedule:
 
 
 def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
-    """The heuristic schedule for the kernel's shapes; B is packed if it is constant."""
+    """The heuristic schedule for the kernel's shapes; B is packed if it is constant, else each unit copies its panel."""
     p = Matmul.of(kernel)
     sums = contraction.arithmetic(p.elem, target, p.n)
-    rows, vectors = choose_tile(p.rows, p.n, sums.lanes, target, p.k, unknown=128)
     packed = int(p.b_position in kernel.constants and p.has_n and not p.transposed_batch_b)
+    copied = int(not packed and p.n != 1 and not (isinstance(p.rows, int) and p.rows < WORTH_COPYING))
+    terms = min(p.k, contraction.BLOCK) if isinstance(p.k, int) else contraction.BLOCK
+    most = COPY_BYTES // max(1, terms * sums.lanes * scalars.byte_width(sums.compute)) if copied else MOST_VECTORS
+    rows, vectors = choose_tile(p.rows, p.n, sums.lanes, target, p.k, 128, max(1, min(most, MOST_VECTORS)))
     k = p.k if isinstance(p.k, int) else 512
-    row_bytes = max(1, k * scalars.byte_width(p.elem))
     tiles = contraction.tile_count(p.rows, rows)
-    panels = (p.n + (vectors * sums.lanes - 1)) // (vectors * sums.lanes) * dims.product(p.batch)
-    group = contraction.tiles_a_unit(tiles, panels, row_bytes * rows, target)
+    width = vectors * sums.lanes
+    panels = (p.n + (width - 1)) // width * dims.product(p.batch)
+    group = contraction.tiles_a_unit(tiles, panels, max(1, k * scalars.byte_width(p.elem)) * rows, target)
+    chunk = 0
+    most_tiles = CHUNK_BYTES // (rows * width * scalars.byte_width(sums.compute))
+    if copied and not (isinstance(p.k, int) and p.k <= contraction.BLOCK):
+        chunk, group = contraction.BLOCK, max(1, min(group, most_tiles))
+    elif packed and k > 2 * CHUNK and 1 < group <= most_tiles:
+        chunk = CHUNK
     ahead = contraction.prefetch_distance(group, rows) if packed else 0
-    chunked = packed and k > 2 * CHUNK and group > 1 and group * rows * vectors * sums.lanes * 4 <= CHUNK_BYTES
-    return asdict(MatmulSchedule(rows, vectors, sums.lanes, group, packed, ahead, CHUNK if chunked else 0))
+    return asdict(MatmulSchedule(rows, vectors, sums.lanes, group, packed, ahead, chunk, copied))
 
 
 def packings(kernel: KernelFunction) -> list[Packing]:
@@ -131,11 +143,15 @@ class _Emitter:
         self.exact = isinstance(p.n, int) and p.n % s.width == 0
         self.shares = s.group if isinstance(p.rows, int) else min(s.group, UNKNOWN_SHARES)
         if s.chunk:
-            size = s.group * s.rows * s.width
-            partial = memref.alloca(ir.MemRefType.get([size], scalars.element_type(self.sums.compute)), [], [], alignment=64)
-            self.partial = Buffer(partial, self.sums.compute, [size], [1])
+            self.partial = self._scratch(s.group * s.rows * s.width)
+        if s.copied:
+            self.copy = self._scratch((s.chunk or p.k) * s.width)
         self.a = p.left(b, self.ev)
         self.right = None if s.packed else p.right(b, self.ev)
+
+    def _scratch(self, size: int) -> Buffer:
+        type_ = ir.MemRefType.get([max(1, size)], scalars.element_type(self.sums.compute))
+        return Buffer(memref.alloca(type_, [], [], alignment=64), self.sums.compute, [size], [1])
 
     def run(self) -> None:
         b, s = self.b, self.s
@@ -150,24 +166,42 @@ class _Emitter:
             masks = contraction.column_masks(s.lanes, s.vectors, self.n, column, self.exact)
             lanes = [Lanes(s.lanes, self.p.result_rank - 1 if self.p.has_n else None, m) for m in masks]
             self.columns, self.lanes = columns, lanes
-            load_b = self._panel(batch, panel, columns, masks, first, last)
+            load_b = self._panel(batch, panel, columns, masks)
 
             def tile(row: im.Index, rows: int) -> None:
                 with self.ev.scope():
                     self._tile(batch, row, rows, load_b)
 
+            self.start: im.Index = 0
             if s.chunk:
                 with b.loop(0, self.k, s.chunk) as self.start:
+                    self._copy(load_b)
                     contraction.row_tiles(b, self.rows, s.rows, first, last, tile)
             else:
+                self._copy(load_b)
                 contraction.row_tiles(b, self.rows, s.rows, first, last, tile)
+
+    def _copy(self, load_b) -> None:
+        """Copies the panel, or this chunk of it, to the stack."""
+        if not self.s.copied:
+            return
+        stop = im.minimum(im.add(self.start, self.s.chunk), self.k) if self.s.chunk else self.k
+        with self.b.loop(self.start, stop) as k, self.ev.scope():
+            line = im.mul(im.sub(k, self.start), self.s.width)
+            for v, value in enumerate(load_b(k, 0)):
+                self.copy.store_vector(self.sums.widen(value), im.add(line, v * self.s.lanes))
+
+    def _copied(self, k: im.Index) -> list[ir.Value]:
+        line = im.mul(im.sub(k, self.start), self.s.width)
+        return [self.copy.load_vector(im.add(line, v * self.s.lanes), self.s.lanes) for v in range(self.s.vectors)]
 
     def _tile(self, batch, row: im.Index, rows: int, load_b) -> None:
         load_a = self.a(batch, row, rows)
 
         def load(k: im.Index):
             with self.ev.scope():
-                return [self.sums.widen(v) for v in load_a(k)], [self.sums.widen(v) for v in load_b(k, row)]
+                row_of_b = self._copied(k) if self.s.copied else [self.sums.widen(v) for v in load_b(k, row)]
+                return [self.sums.widen(v) for v in load_a(k)], row_of_b
 
         if not self.s.chunk:
             self._store(batch, row, rows, contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.k, load))
@@ -199,17 +233,17 @@ class _Emitter:
     def _element(self, point, lanes: Lanes, total: ir.Value) -> ir.Value:
         return self.sums.narrow(self.p.scaled(self.b, self.ev, point, lanes, total, self.sums))
 
-    def _panel(self, batch, panel: im.Index, columns, masks, first: im.Index, last: im.Index):
+    def _panel(self, batch, panel: im.Index, columns, masks):
         """load(k, row) gives the vectors of row k of B in this panel."""
         s = self.s
         if not s.packed:
             return self.right(batch, columns, masks, s.lanes)
         buffer = self.b.inputs[self.b.kernel.operands[self.p.b_position]]
         number = panel
-        for i, (extent, stride) in enumerate(zip(buffer.shape[:-3], buffer.strides[:-3], strict=True)):
+        for i, extent in enumerate(buffer.shape[:-3]):
             skip = len(buffer.shape) - 3 - i
             if skip <= len(batch) and extent != 1:
-                number = im.add(number, im.mul(batch[-skip], stride // buffer.strides[-3]))
+                number = im.add(number, im.mul(batch[-skip], im.product(buffer.shape[i + 1 : -2])))
         base = im.mul(number, buffer.strides[-3])
 
         def load(k: im.Index, row: im.Index):
