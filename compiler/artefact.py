@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import llvmlite.binding as llvm
 import numpy as np
 
 from onnxc import __version__
@@ -51,8 +52,10 @@ class Artefact:
         name, workspace = self.program.name, self.program.notes["workspace"]
         variant = Variant("generic", f"{name}_prepare", f"{name}_run", str(self.target), self.target.features,
                           workspace=workspace if isinstance(workspace, int) else -1)
+        llvm_version = ".".join(map(str, llvm.llvm_version_info))
+        metadata = {**self.program.notes.get("metadata", {}), "onnxc.llvm": llvm_version}
         return Manifest(name, self.inputs, self.outputs, (variant,), tuple(self.program.notes["errors"]), weights,
-                        dict(self.program.notes.get("metadata", {})), producer=f"onnxc {__version__}")
+                        metadata, producer=f"onnxc {__version__}")
 
     @property
     def jobs(self) -> list[Job]:

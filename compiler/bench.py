@@ -12,7 +12,7 @@ import multiprocessing
 import os
 import signal
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from importlib.util import find_spec
@@ -88,18 +88,23 @@ def open_onnxruntime(path: Path, threads: int) -> Callable[[Feeds], Sequence[Any
 RUNNERS = {"onnxc": open_onnxc, "onnxruntime": open_onnxruntime}
 
 
-def measure(runners: Mapping[str, Path], feeds: Feeds, plan: Plan, tell: Callable[[int, int], None]) -> list[Timing]:
-    """Times each runner (a name of RUNNERS and the file it runs); outputs are compared with the first's.
-
-    A runner that fails is reported with its error and the others go on. `tell(done, rounds)` is called a round.
-    """
-    for name in runners:
+def check_runners(names: Iterable[str]) -> None:
+    """Refuses what is no runner or is not installed."""
+    for name in names:
         if name not in RUNNERS:
             raise OnnxcError(
                 f"cannot measure against '{name}'", hint=f"known: {', '.join(RUNNERS)}", exit_code=UNREADABLE
             )
         if find_spec(name) is None:
             raise OnnxcError(f"{name} is not installed", hint=f"pip install {name}", exit_code=UNREADABLE)
+
+
+def measure(runners: Mapping[str, Path], feeds: Feeds, plan: Plan, tell: Callable[[int, int], None]) -> list[Timing]:
+    """Times each runner (a name of RUNNERS and the file it runs); outputs are compared with the first's.
+
+    A runner that fails is reported with its error and the others go on. `tell(done, rounds)` is called a round.
+    """
+    check_runners(runners)
     workers = {name: Worker(name, path, plan) for name, path in runners.items()}
     with contextlib.ExitStack() as exits:
         for worker in workers.values():

@@ -12,6 +12,7 @@ from typing import Any
 from onnxc import bench
 from onnxc.errors import UNREADABLE, OnnxcError
 from onnxc.leftovers import temporary_folder
+from onnxc.link import check_output, write_output
 from onnxc.terminal import Terminal
 
 
@@ -25,16 +26,20 @@ def bench_model(model: Path, arguments: dict[str, Any]) -> None:
     options.pop("threads", None)  # of the run, not of the artefact
     if against is not None and not needs_compiling(model):
         raise OnnxcError(f"{against} cannot run it", file=model, hint="give the .onnx model", exit_code=UNREADABLE)
+    bench.check_runners([against] if against is not None else [])
+    if arguments["json_file"] is not None:
+        check_output(arguments["json_file"])
     plan = bench.Plan(arguments["threads"], arguments["rounds"], arguments["block_ms"] / 1e3)
     with temporary_folder() as folder, Terminal(arguments["verbose"]) as terminal:
         artefact = compile_for_here(model, folder, options, terminal) if needs_compiling(model) else model
         session = InferenceSession(str(artefact), threads=1)
-        feeds = make_feeds(session, arguments["inputs"], arguments["seed"], options["dims"])
+        feeds = make_feeds(model, session, arguments["inputs"], arguments["seed"], arguments["dims"])
         runners = {"onnxc": artefact} | ({against: model} if against is not None else {})
         timings = bench.measure(runners, feeds, plan, lambda done, all_: terminal.stage("measuring", done, all_))
     sys.stdout.write(as_table(model, feeds, plan, timings))
     if arguments["json_file"] is not None:
-        arguments["json_file"].write_text(json.dumps(as_json(model, feeds, plan, timings), indent=1) + "\n")
+        facts = json.dumps(as_json(model, feeds, plan, timings), indent=1) + "\n"
+        write_output(arguments["json_file"], facts.encode())
     for timing in timings:
         if timing.error is not None:
             raise OnnxcError(timing.error, file=model)

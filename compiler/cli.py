@@ -7,6 +7,7 @@ refused, 2 a file cannot be read or the usage is wrong, 101 a fault of onnxc, 13
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
@@ -49,33 +50,32 @@ def run_command_line(arguments: Sequence[str]) -> int:
         return code
 
 
-class Assignment(click.ParamType):
-    """NAME=VALUE, split at the last `=` since names in models may hold any character."""
+class DimSize(click.ParamType):
+    """NAME=N, split at the last `=` since names in models may hold any character."""
 
-    name = "NAME=VALUE"
+    name = "NAME=N"
 
-    def __init__(self, convert: Callable[[str], Any] = str) -> None:
-        self.convert_value = convert
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, Any]:
-        if isinstance(value, tuple):
-            return value
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
         name, equals, text = value.rpartition("=")
-        try:
-            if not equals or not name:
-                raise ValueError
-            return name, self.convert_value(text)
-        except ValueError:
-            self.fail(
-                f"'{value}' is not {self.name.replace('VALUE', 'INTEGER' if self.convert_value is int else 'VALUE')}"
-            )
+        if not equals or not name or not re.fullmatch("[0-9]{1,18}", text):
+            self.fail(f"'{value}' is not NAME=N, N an integer, 0 or more")
+        return name, int(text)
+
+
+def distinct_dims(ctx: click.Context, param: click.Parameter, dims: tuple[tuple[str, int], ...]) -> dict[str, int]:
+    """The dims by name; none may be set twice."""
+    chosen: dict[str, int] = {}
+    for name, size in dims:
+        if chosen.setdefault(name, size) != size:
+            raise click.BadParameter(f"'{name}' is set to {chosen[name]} and to {size}", ctx, param)
+    return chosen
 
 
 def compile_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options that every command which compiles has."""
     for option in reversed(
         (
-            click.option("--dim", "dims", type=Assignment(int), multiple=True, metavar="NAME=N",
+            click.option("--dim", "dims", type=DimSize(), multiple=True, metavar="NAME=N", callback=distinct_dims,
                          help="Fix a dim by its name, or INPUT.AXIS=N for an unnamed one. Repeatable."),
             click.option("--mcpu", metavar="CPU", help="native, or the name of a CPU or ISA level."),
             click.option("--no-cache", is_flag=True, help="Neither read nor write the object cache."),
@@ -139,7 +139,8 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
         (
             click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy|FILE.npz",
                          help="An input, or an archive of inputs by name; the rest is random. Repeatable."),
-            click.option("--seed", type=int, default=0, show_default=True, help="Seed of the random inputs."),
+            click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
+                         help="Seed of the random inputs."),
         )
     ):  # fmt: skip
         command = option(command)
@@ -158,16 +159,20 @@ def run_command(model: Path, inputs: tuple[str, ...], seed: int, save: Path | No
     """Run MODEL (.so, or .onnx, which is compiled for this CPU first) and print its outputs."""
     import numpy as np
 
+    from onnxc.feeds import save_outputs
+    from onnxc.link import check_output
+
+    if save is not None:
+        check_output(save)
     with open_session(model, threads, arguments) as session:
-        feeds = make_feeds(session, inputs, seed, dict(arguments["dims"]))
+        feeds = make_feeds(model, session, inputs, seed, arguments["dims"])
         results = session.run(None, feeds)
         names = [output.name for output in session.get_outputs()]
     with np.printoptions(threshold=24, edgeitems=3, linewidth=110, precision=6):
         for name, result in zip(names, results, strict=True):
             click.echo(f"{name}: {describe(result)}\n{result}")
     if save is not None:
-        arrays: dict[str, Any] = {name: np.asarray(result) for name, result in zip(names, results, strict=True)}
-        np.savez(save, **arrays)
+        save_outputs(save, dict(zip(names, results, strict=True)))
 
 
 @commands.command("bench")
@@ -232,9 +237,15 @@ def open_session(model: Path, threads: int | None, arguments: dict[str, Any]) ->
         yield InferenceSession(artefact, threads=threads)
 
 
-def make_feeds(session: InferenceSession, inputs: tuple[str, ...], seed: int, dims: dict[str, int]) -> dict[str, Any]:
+def make_feeds(
+    model: Path, session: InferenceSession, inputs: tuple[str, ...], seed: int, dims: dict[str, int]
+) -> dict[str, Any]:
     """The inputs that the arguments name, and random ones for the rest."""
-    from onnxc.feeds import complete_feeds, read_feeds
+    from onnxc.api import needs_compiling
+    from onnxc.feeds import check_dims, complete_feeds, read_feeds
+
+    if not needs_compiling(model):  # else the compilation has checked them
+        check_dims(session.get_inputs(), dims)
 
     files = []
     for text in inputs:
@@ -258,4 +269,4 @@ def read_options(arguments: dict[str, Any]) -> Options:
 def compile_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     """Those of a command's arguments that are set fields of Options."""
     chosen = {name: value for name, value in arguments.items() if name in OPTION_NAMES and value is not None}
-    return {**chosen, "dims": dict(arguments["dims"]), "cache": not arguments["no_cache"]}
+    return {**chosen, "cache": not arguments["no_cache"]}

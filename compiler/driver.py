@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,9 +16,9 @@ from onnxc.build_kernel import kernel_llvm_text, kernel_loops_text
 from onnxc.compile_pool import Job
 from onnxc.emit_object import lower_to_llvm
 from onnxc.errors import REFUSED, OnnxcError, Refusals
-from onnxc.link import write_output
+from onnxc.link import check_output, write_output
 from onnxc.manifest import Value
-from onnxc.options import Options
+from onnxc.options import LEVELS, Options
 from onnxc.passes.contract import Program
 from onnxc.passes.main.shims import with_shims
 from onnxc.pipeline import PIPELINE, has_lowering
@@ -85,36 +86,44 @@ class Compilation:
         program = importer.import_model(model, PassOptions(self.options, self.target), has_lowering=has_lowering)
         program.name = name
         self._timed("import", start)
-        self._save(program, "import")
+        self._save("graph-import", lambda: module_text(program))
         return program
 
     def run_passes(self, program: Program, until: str) -> None:
-        """Runs the passes of every level before `until`."""
+        """Runs all passes up to level `until`, those that stay on it included."""
         for level, passes in PIPELINE.items():
-            if level == until:
-                return
             if level == "kernels":
                 with program.context:
                     program.notes["outputs"] = output_values(program)
             for function in passes:
+                if LEVELS.index(function.gives.name) > LEVELS.index(until):
+                    return
                 start = time.perf_counter()
                 self.progress.stage(function.__name__)
                 function(program)
                 self._timed(function.__name__, start)
-                self._save(program, function.__name__)
+                self._save(f"{function.gives.name}-{function.__name__}", lambda: module_text(program))
 
     def _timed(self, name: str, start: float) -> None:
         seconds = time.perf_counter() - start
         self.report.passes.append((name, seconds))
         self.progress.note(f"{name:20} {seconds * 1e3:8.1f} ms")
 
-    def _save(self, program: Program, name: str) -> None:
+    def _save(self, name: str, text: Callable[[], str]) -> None:
         folder = self.options.save_stages
         if folder is None:
             return
         folder.mkdir(parents=True, exist_ok=True)
-        write_output(folder / f"{self.stages:02}-{name}.mlir", module_text(program).encode())
+        write_output(folder / f"{self.stages:02}-{name}.mlir", text().encode())
         self.stages += 1
+
+    def to_llvm(self, program: Program) -> str:
+        """Main's LLVM IR; saves the levels on the way, with all kernels."""
+        self._save("loops", lambda: self.loops_text(program))
+        with program.context, ir.Location.unknown():
+            text = with_shims(lower_to_llvm(program.module))
+        self._save("llvm", lambda: self.llvm_text(program))
+        return text
 
     def kernels(self, program: Program) -> list[Job]:
         return [Job(name, text) for name, text in program.notes["kernels"].items()]
@@ -124,11 +133,10 @@ class Compilation:
         kernels = [kernel_loops_text(job.text, self.target) for job in self.kernels(program)]
         return "\n".join([module_text(program), *kernels])
 
-
-def main_ir(program: Program) -> str:
-    """Main's LLVM IR."""
-    with program.context, ir.Location.unknown():
-        return with_shims(lower_to_llvm(program.module))
+    def llvm_text(self, program: Program) -> str:
+        """Main, once it is at level llvm, and every kernel at this level."""
+        kernels = [kernel_llvm_text(job.text, self.target) for job in self.kernels(program)]
+        return "\n".join([module_text(program), *kernels])
 
 
 def module_text(program: Program) -> str:
@@ -138,9 +146,12 @@ def module_text(program: Program) -> str:
 
 
 def compile_model(model: Path | onnx.ModelProto, output: Path, options: Options, progress: Progress = SILENT) -> Report:
-    """Compiles `model` to `output`, whose suffix decides what is written. Raises OnnxcError and leaves no partial file."""
+    """Compiles `model` to `output`, whose suffix decides what is written. OnnxcError; no partial file is left."""
     start = time.perf_counter()
     kind = options.kind(output)
+    check_output(output)
+    if isinstance(model, Path) and output.exists() and model.exists() and output.samefile(model):
+        raise OnnxcError("the output is the model itself", file=output, exit_code=2)
     run = Compilation(options, progress)
     progress.say(f"compiling for {run.target}")
     program = run.import_model(model, options.symbol(output))
@@ -164,14 +175,16 @@ def _level_text(run: Compilation, program: Program, level: str) -> str:
     if level == "loops":
         return run.loops_text(program)
     if level == "llvm":
-        main_ir(program)  # leaves the module at level llvm
-        return "\n".join([module_text(program), *(kernel_llvm_text(j.text, run.target) for j in run.kernels(program))])
+        run.to_llvm(program)
+        return run.llvm_text(program)
     return module_text(program)
 
 
 def _write(run: Compilation, program: Program, inputs: tuple[Value, ...], kind: str, output: Path) -> None:
     run.progress.stage("code")
-    artefact = Artefact(program, inputs, program.notes["outputs"], run.target, run.options, run.kernels(program), main_ir(program))
+    main = run.to_llvm(program)
+    outputs = program.notes["outputs"]
+    artefact = Artefact(program, inputs, outputs, run.target, run.options, run.kernels(program), main)
     run.report.weights = artefact.weight_bytes
     write_artefact(artefact, kind, output, run.progress)
 
@@ -182,7 +195,7 @@ def check_model(model: Path | onnx.ModelProto, options: Options) -> list[OnnxcEr
     try:
         program = run.import_model(model, "model")
         with complete_refusals(program):
-            run.run_passes(program, "tensor")
+            run.run_passes(program, "loops")
     except OnnxcError as error:
         if error.exit_code != REFUSED:
             raise

@@ -1,10 +1,11 @@
-"""This file makes inputs for `onnxc run` and `onnxc bench`: read from .npy and .npz files, else random from a seed.
+"""This file makes inputs for `onnxc run` and `onnxc bench`: from .npy and .npz files, else random; and saves outputs.
 
 It must not import the compiler: it serves artefacts on devices that only run.
 """
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from onnxc.errors import UNREADABLE, OnnxcError
+from onnxc.link import publish, scratch_beside
 from onnxc.runtime.element_types import numpy_type
 
 _WORDS = ("a", "model", "reads", "text", "too")
@@ -49,6 +51,37 @@ def read_feeds(files: Iterable[tuple[str | None, Path]]) -> dict[str, np.ndarray
         except (ValueError, EOFError) as error:
             raise OnnxcError("is not an .npy or .npz file", file=path, why=str(error), exit_code=UNREADABLE) from error
     return feeds
+
+
+def save_outputs(path: Path, outputs: Mapping[str, Any]) -> None:
+    """Writes an .npz of the outputs by name, whole or not at all; strings as numpy's own, sequences item by item."""
+    arrays: dict[str, np.ndarray] = {}
+    for name, value in outputs.items():
+        items = {f"{name}.{i}": item for i, item in enumerate(value)} if isinstance(value, list) else {name: value}
+        arrays |= {key: np.asanyarray(item) for key, item in items.items()}
+    with scratch_beside(path) as scratch:
+        # not numpy.savez, which takes names as keyword arguments and adds a suffix
+        with zipfile.ZipFile(scratch / "outputs", "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, array.astype(str) if array.dtype.kind == "O" else array)
+        publish({path: scratch / "outputs"})
+
+
+def check_dims(inputs: Sequence[Value], dims: Mapping[str, int]) -> None:
+    """Refuses a dim that no input has, by name or INPUT.AXIS, or that the artefact fixes to another size."""
+    known: dict[str, int | str | None] = {}
+    for value in inputs:
+        for axis, dim in enumerate(value.shape):
+            known[f"{value.name}.{axis}"] = dim
+            if isinstance(dim, str):
+                known[dim] = dim
+    for name, size in dims.items():
+        if name not in known:
+            free = ", ".join(name for name, dim in known.items() if not isinstance(dim, int)) or "all fixed"
+            raise OnnxcError(f"the model has no dim '{name}' to set", hint=f"its dims are {free}", exit_code=UNREADABLE)
+        if isinstance(fixed := known[name], int) and fixed != size:
+            raise OnnxcError(f"dim '{name}' cannot be {size}: it is fixed to {fixed}", exit_code=UNREADABLE)
 
 
 def complete_feeds(

@@ -12,6 +12,8 @@ from onnxc.runtime.abi import onnxc_variant
 
 #: Guards reach up to here where there is no upper limit.
 ANY = 2**63 - 1
+#: how much of a text in the metadata is shown to people
+LONGEST_TEXT = 100
 
 
 def inspect_artefact(path: Path) -> dict[str, Any]:
@@ -29,6 +31,7 @@ def inspect_artefact(path: Path) -> dict[str, Any]:
         "threads": "set at run time" if library.threaded else "one",
         "inputs": [_value(argument) for argument in library.inputs],
         "outputs": [_value(argument) for argument in library.outputs],
+        "dims": _dim_names(library),
         "weights": {"bytes": descriptor.weights_bytes, "file": side_file and side_file.decode()},
         "variants": [_variant(variant, library) for variant in library.variants],
         "metadata": library.metadata,
@@ -41,8 +44,8 @@ def as_text(facts: dict[str, Any]) -> str:
     weights = facts["weights"]
     place = f" in {weights['file']}" if weights["file"] else ""
     lines = [
-        f"{facts['file']}: model '{facts['model']}', {_size(facts['bytes'])}, made by {facts['producer']}, "
-        f"ABI {facts['abi']}",
+        f"{facts['file']}: model '{facts['model']}', {_size(facts['bytes'])}",
+        f"versions  {_versions(facts)}",
         f"threads   {facts['threads']}",
         f"weights   {_size(weights['bytes'])}{place}",
     ]
@@ -50,13 +53,40 @@ def as_text(facts: dict[str, Any]) -> str:
         for position, value in enumerate(facts[kind]):
             label = kind if position == 0 else ""
             lines.append(f"{label:9} {value['name']}: {value['type']} [{', '.join(map(_dim, value['shape']))}]")
+    lines.append(f"dims      {', '.join(facts['dims']) or 'all fixed'}")
     for variant in facts["variants"]:
         lines.append(f"variant   {variant['name']}: {variant['target']}, workspace {_workspace(variant)}")
         if variant["guards"]:
             lines.append(f"          where {' and '.join(variant['guards'])}")
         lines.append(f"          needs {', '.join(variant['features']) or 'no CPU feature'}")
-    lines += [f"metadata  {key}: {value}" for key, value in facts["metadata"].items()]
+    lines += [f"metadata  {key}: {_one_line(text)}" for key, text in facts["metadata"].items()]
     return "\n".join(lines)
+
+
+def _versions(facts: dict[str, Any]) -> str:
+    """Of the compiler, of LLVM, of the artefact's interface, of the model's operators."""
+    metadata = facts["metadata"]
+    found = [facts["producer"], f"ABI {facts['abi']}"]
+    found += [f"LLVM {metadata['onnxc.llvm']}"] if "onnxc.llvm" in metadata else []
+    found += [f"opset {metadata['model.opsets']}"] if "model.opsets" in metadata else []
+    return ", ".join(found)
+
+
+def _dim_names(library: Library) -> list[str]:
+    """The free dims of the inputs, by name; unnamed ones are INPUT.AXIS."""
+    free = [
+        dim if isinstance(dim, str) else f"{value.name}.{axis}"
+        for value in library.inputs
+        for axis, dim in enumerate(value.shape)
+        if not isinstance(dim, int)
+    ]
+    return list(dict.fromkeys(free))
+
+
+def _one_line(text: str) -> str:
+    """Its begin, where it is long."""
+    line = " ".join(text.split())
+    return line if len(line) <= LONGEST_TEXT else f"{line[:LONGEST_TEXT]}…"
 
 
 def _value(argument: NodeArg) -> dict[str, Any]:

@@ -58,6 +58,20 @@ def write_output(out: Path, data: bytes) -> None:
         publish({out: scratch / "data"})
 
 
+def check_output(out: Path) -> None:
+    """Refuses, before any work, an output that could not be written in the end."""
+    parent = out.absolute().parent
+    why = None
+    if out.is_dir():
+        why = "it is a folder"
+    elif not parent.is_dir():
+        why = f"'{parent}' is not a folder" if parent.exists() else f"there is no folder '{parent}'"
+    elif not os.access(parent, os.W_OK | os.X_OK):
+        why = f"the folder '{parent}' is not writable"
+    if why is not None:
+        raise OnnxcError("cannot write the output", file=out, why=why, exit_code=2)
+
+
 def publish(made: Mapping[Path, Path]) -> None:
     """Gives files from a scratch folder their names; none where one of the names is a folder's."""
     for out in made:

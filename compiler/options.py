@@ -16,6 +16,9 @@ LEVELS = ("graph", "tensor", "kernels", "loops", "llvm")
 #: What the suffix of the output file asks for.
 KINDS = {".so": "shared", ".o": "object", ".a": "archive", ".ll": "llvm-ir", ".s": "assembly", ".mlir": "mlir"}
 
+#: no tensor that fits into an address space is longer
+LARGEST_DIM = 1 << 47
+
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
 
@@ -53,8 +56,10 @@ class Options:
         if self.save_stages is not None:
             object.__setattr__(self, "save_stages", Path(self.save_stages))
         for dim, value in self.dims.items():
-            if not isinstance(value, int) or isinstance(value, bool) or value < 0:
-                raise _wrong(f"dim '{dim}' is set to {value!r}", why="a dim is an integer, 0 or more")
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < LARGEST_DIM:
+                raise _wrong(f"dim '{dim}' is set to {value!r}", why="a dim is an integer, 0 to 2^47")
+        if self.mcpu == "":
+            raise _wrong("no CPU is named", hint="native, a CPU's or an ISA level's name")
         if self.emit is not None and self.emit not in LEVELS:
             raise _wrong(f"no level is named '{self.emit}'", hint=f"the levels are {', '.join(LEVELS)}")
         for name in ("threads", "jobs"):

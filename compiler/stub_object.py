@@ -22,6 +22,7 @@ FLAGS = [
     *("-c", "-g0", "-O2", "-std=c11", "-fPIC", "-fvisibility=hidden"),
     *("-fno-stack-protector", "-fno-unwind-tables", "-fno-asynchronous-unwind-tables"),
     *("-Wall", "-Wextra", "-Wpedantic", "-Wconversion", "-Werror"),
+    "-Wno-overlength-strings",  # names and metadata are as long as the model likes
 ]
 
 

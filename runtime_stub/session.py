@@ -29,7 +29,7 @@ class ModelMetadata:
         self.description = entries.pop("model.description", "")
         self.domain = entries.pop("model.domain", "")
         self.version = int(entries.pop("model.version", "0"))
-        self.custom_metadata_map = entries
+        self.custom_metadata_map = {key: text for key, text in entries.items() if not key.startswith("model.")}
 
 
 class InferenceSession:

@@ -22,6 +22,7 @@ from onnxc.importer import steps_attributes, steps_semantics  # noqa: F401 - imp
 from onnxc.importer.functions import unfold_schema_functions
 from onnxc.importer.graph import Builder
 from onnxc.importer.inference import Inference
+from onnxc.importer.metadata import metadata_of
 from onnxc.importer.reading import Source, read_model
 from onnxc.importer.signature_types import DimNames, value_type
 from onnxc.importer.text import check_names
@@ -80,7 +81,7 @@ def _program(source: Source, options: Any, has_lowering: Callable[[str], bool] |
             raise Refusals(builder.refused)
         types = [a.type for a in block.arguments], [r.type for r in results]
         main.attributes["function_type"] = ir.TypeAttr.get(ir.FunctionType.get(*types))
-    return Program(module, weights, options, file=source.file)
+    return Program(module, weights, options, file=source.file, notes={"metadata": metadata_of(model, opsets)})
 
 
 def _checked_opsets(model: ModelProto) -> dict[str, int]:

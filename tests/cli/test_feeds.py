@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from onnxc.errors import OnnxcError
-from onnxc.feeds import complete_feeds, read_feeds
+from onnxc.feeds import complete_feeds, read_feeds, save_outputs
 from onnxc.runtime.element_types import NAMES, type_text
 
 
@@ -82,3 +82,23 @@ def test_unreadable_files_are_named(tmp_path: Path, content: bytes) -> None:
     assert caught.value.exit_code == 2
     with pytest.raises(OnnxcError, match=r"absent\.npy: cannot be read"):
         read_feeds([("x", tmp_path / "absent.npy")])
+
+
+def test_outputs_of_any_name_and_type_are_saved(tmp_path: Path) -> None:
+    outputs = {
+        "file": np.ones((2, 3), np.float32),
+        "a/b:0": np.array(["one", "two"], object),
+        "sizes": [np.zeros(2), np.zeros(3)],
+        "nothing": np.zeros((0, 4), np.int8),
+    }
+    save_outputs(tmp_path / "y", outputs)
+    assert [file.name for file in tmp_path.iterdir()] == ["y"]
+    feeds = read_feeds([(None, tmp_path / "y")])
+    assert {name: array.shape for name, array in feeds.items()} == {
+        "file": (2, 3),
+        "a/b:0": (2,),
+        "sizes.0": (2,),
+        "sizes.1": (3,),
+        "nothing": (0, 4),
+    }
+    assert feeds["a/b:0"].tolist() == ["one", "two"]

@@ -48,6 +48,12 @@ def test_an_onnx_model_is_compiled_first(onnxc_command, artefact: Path, digits: 
         (["--input", "image=wrong.npy"], 1, "image"),
         (["--input", "image=double.npy"], 1, "image"),
         (["--threads", "0"], 2, "--threads"),
+        (["--seed", "-1"], 2, "--seed"),
+        (["--dim", "bach=1"], 2, "bach"),
+        (["--dim", "image.3=9"], 2, "image.3"),
+        (["--dim", "batch=-1"], 2, "batch"),
+        (["--save", "."], 2, "folder"),
+        (["--save", "absent/y.npz"], 2, "absent"),
     ],
 )
 def test_wrong_inputs_are_named(
@@ -95,6 +101,8 @@ def test_bench_names_what_it_does_not_know(onnxc_command, digits: Path) -> None:
 def test_inspect(onnxc_command, artefact: Path) -> None:
     text = onnxc_command("inspect", artefact).stdout
     for told in ("image: tensor(float) [batch, 1, 8, 8]", "probability: tensor(float) [batch, 10]", "generic"):
+        assert told in text
+    for told in ("dims      batch\n", "needs ", "workspace", "weights   ", "LLVM 22.1", "opset ai.onnx", "onnxc 0"):
         assert told in text
     facts = json.loads(onnxc_command("inspect", "--json", artefact).stdout)
     assert facts["inputs"] == [{"name": "image", "type": "tensor(float)", "shape": ["batch", 1, 8, 8]}]

@@ -7,6 +7,7 @@ import pytest
 from mlir import ir
 from onnx import ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+import onnxc
 from onnxc.dialects.errors import OnnxcError, Refusals
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.verifier import verify, verify_round_trip
@@ -426,3 +427,16 @@ def test_weights_of_a_file_survive_unfolding() -> None:
     want = imported(raw)
     assert "onnx.Mish" not in names(program)
     np.testing.assert_allclose(run(program, w)[0], run(want, w)[0], rtol=1e-5)
+
+
+def test_what_a_model_says_of_itself(tmp_path) -> None:
+    made = model(graph([node("Relu", "x")], {"x": [2]}))
+    made.producer_name, made.model_version = "né", 7
+    made.graph.name = "n" * 5000
+    for key, text in (("author", "zero\0byte"), ("long", "x" * 70_000), ("model.version", "not a number")):
+        made.metadata_props.add(key=key, value=text)
+    onnxc.compile(made, tmp_path / "m.so")
+    meta = onnxc.InferenceSession(tmp_path / "m.so").get_modelmeta()
+    assert (meta.producer_name, meta.version, meta.graph_name) == ("né", 7, "n" * 5000)
+    assert meta.custom_metadata_map["author"] == "zero\\0byte"
+    assert meta.custom_metadata_map["long"] == "x" * 70_000
