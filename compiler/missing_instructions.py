@@ -19,7 +19,7 @@ def expand_missing(llvm_ir: str, target: Target) -> str:
     where the target needs it.
     """
     if not target.has_fma:
-        llvm_ir = _without_fma(llvm_ir)
+        llvm_ir = without_fma(llvm_ir)
     if " half" in llvm_ir and "avx512fp16" not in target.features and target.arch != "aarch64":
         llvm_ir = _replace_conversions(llvm_ir, "fptrunc", "double", "half", _double_to_half)
         if "f16c" not in target.features:
@@ -28,7 +28,8 @@ def expand_missing(llvm_ir: str, target: Target) -> str:
     return llvm_ir
 
 
-def _without_fma(llvm_ir: str) -> str:
+def without_fma(llvm_ir: str) -> str:
+    """The IR with a multiplication and an addition for each fma."""
     helpers = []
     for declared in re.findall(r"^declare .*@llvm\.fma\..*$", llvm_ir, re.MULTILINE):
         kind, name = re.findall(r"declare (.+?) @llvm\.fma\.([\w.]+)", declared)[0]

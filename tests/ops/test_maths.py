@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from onnxc.emit_object import without_fma
+from onnxc.missing_instructions import without_fma
 from onnxc.passes import maths
 
 from .jit import Loop, loop_text
