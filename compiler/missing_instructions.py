@@ -15,7 +15,7 @@ Body = Callable[[Spell], str]
 
 
 def expand_missing(llvm_ir: str, target: Target) -> str:
-    """The IR with fma in two steps (another last bit) and conversions from and to half as integer arithmetic (exact)
+    """The IR without fma (another last bit) and conversions from and to half as integer arithmetic (exact)
     where the target needs it.
     """
     if not target.has_fma:
@@ -28,14 +28,63 @@ def expand_missing(llvm_ir: str, target: Target) -> str:
     return llvm_ir
 
 
+# a*b + c with the product's and the sum's rounding errors (Dekker's and Knuth's) added back; not where they overflow.
+_EXACT_FMA = """
+  %p = fmul {t} %a, %b
+  %ta = fmul {t} %a, {split}
+  %tb = fmul {t} %b, {split}
+  %da = fsub {t} %ta, %a
+  %db = fsub {t} %tb, %b
+  %ah = fsub {t} %ta, %da
+  %bh = fsub {t} %tb, %db
+  %al = fsub {t} %a, %ah
+  %bl = fsub {t} %b, %bh
+  %hh = fmul {t} %ah, %bh
+  %hl = fmul {t} %ah, %bl
+  %lh = fmul {t} %al, %bh
+  %ll = fmul {t} %al, %bl
+  %e0 = fsub {t} %hh, %p
+  %e1 = fadd {t} %e0, %hl
+  %e2 = fadd {t} %e1, %lh
+  %e3 = fadd {t} %e2, %ll
+  %s = fadd {t} %p, %c
+  %v = fsub {t} %s, %p
+  %w = fsub {t} %s, %v
+  %f0 = fsub {t} %p, %w
+  %f1 = fsub {t} %c, %v
+  %f2 = fadd {t} %f0, %f1
+  %e = fadd {t} %e3, %f2
+  %ok = fcmp ord {t} %e, {zero}
+  %g = select {bit} %ok, {t} %e, {t} {zero}
+  %r = fadd {t} %s, %g
+  ret {t} %r
+"""
+_PLAIN_FMA = """
+  %p = fmul {t} %a, %b
+  %s = fadd {t} %p, %c
+  ret {t} %s
+"""
+_TWO_TO_27_PLUS_1 = "double 0x41A0000002000000"
+
+
 def without_fma(llvm_ir: str) -> str:
-    """The IR with a multiplication and an addition for each fma."""
+    """The IR without fused multiply-adds, for CPUs where they would be calls of libm's fma.
+
+    f32 in two steps: its polynomials only lose a bit. f64 nearly exactly: double-double arithmetic and the reduction
+    of sine arguments rest on it. The results differ in the last bit from those of other CPUs.
+    """
     helpers = []
     for declared in re.findall(r"^declare .*@llvm\.fma\..*$", llvm_ir, re.MULTILINE):
         kind, name = re.findall(r"declare (.+?) @llvm\.fma\.([\w.]+)", declared)[0]
-        body = f"  %p = fmul {kind} %a, %b\n  %s = fadd {kind} %p, %c\n  ret {kind} %s\n"
+        lanes = re.match(r"<(\d+) x ", kind)
+        body = (_EXACT_FMA if "double" in kind else _PLAIN_FMA).format(
+            t=kind,
+            split=f"splat ({_TWO_TO_27_PLUS_1})" if lanes else _TWO_TO_27_PLUS_1.split()[1],
+            zero="zeroinitializer" if lanes else "0.0",
+            bit=f"<{lanes[1]} x i1>" if lanes else "i1",
+        )
         arguments = f"{kind} %a, {kind} %b, {kind} %c"
-        helpers.append(f"define internal {kind} @onnxc.fma.{name}({arguments}) alwaysinline {{\n{body}}}\n")
+        helpers.append(f"define internal {kind} @onnxc.fma.{name}({arguments}) alwaysinline {{{body}}}\n")
         llvm_ir = llvm_ir.replace(declared, "").replace(f"@llvm.fma.{name}(", f"@onnxc.fma.{name}(")
     return llvm_ir + "\n" + "\n".join(helpers)
 
