@@ -18,6 +18,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 INTERRUPTED = 130
 _GUARD = 'trap "" INT TERM HUP; read -r end; rm -rf -- "$1"'
@@ -53,7 +54,7 @@ def is_temporary(folder: Path) -> bool:
 def _watch(folder: Path) -> subprocess.Popen[bytes] | None:
     """A process that removes the folder when the pipe to it closes; None where there is no shell."""
     command = ["/bin/sh", "-c", _GUARD, "sh", str(folder.absolute())]
-    silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    silent: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
     with contextlib.suppress(OSError):
         return subprocess.Popen(command, stdin=subprocess.PIPE, start_new_session=True, **silent)
     return None
@@ -74,7 +75,7 @@ def run_program(
 ) -> subprocess.CompletedProcess[str]:
     """Runs a program to its end, which is ours at the latest, and gives what it said."""
     environment = os.environ | variables if variables else None
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    pipes: dict[str, Any] = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     # a session of its own, since it may start others: all of them are ended together
     with subprocess.Popen(
         command, cwd=folder, env=environment, text=True, errors="replace", start_new_session=True, **pipes

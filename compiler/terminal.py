@@ -37,7 +37,7 @@ class Terminal(Progress):
     def stage(self, name: str, done: int = 0, total: int = 0) -> None:
         if self._bar is None:
             return
-        if name != self._stage:
+        if self._task is None or name != self._stage:
             if self._task is not None:
                 self._bar.remove_task(self._task)
             self._stage, self._task = name, self._bar.add_task(name, total=total or None)
