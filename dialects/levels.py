@@ -57,7 +57,7 @@ GRAPH = _level(
     "graph",
     "func onnx",
     "kernel.bind_dims kernel.require kernel.nonzero_count kernel.nms kernel.cumulative kernel.conv kernel.conv_transpose kernel.max_pool "
-    "kernel.average_pool kernel.winograd_input kernel.winograd_output kernel.attention kernel.depthwise_planes kernel.recurrent kernel.resize",
+    "kernel.average_pool kernel.scratch kernel.winograd kernel.winograd_input kernel.winograd_output kernel.attention kernel.depthwise_planes kernel.recurrent kernel.resize",
 )
 TENSOR = _level("tensor", "func onnx kernel")
 KERNELS = _level("kernels", "func onnx kernel")

@@ -27,4 +27,4 @@ def may_erase(op: ir.Operation) -> bool:
 
 def may_merge(op: ir.Operation) -> bool:
     """Two such ops of equal operands, attributes and types always give equal results."""
-    return op.name not in KEEP and not is_random(op) and not len(op.regions)
+    return op.name not in KEEP and op.name != "kernel.scratch" and not is_random(op) and not len(op.regions)

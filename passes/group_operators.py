@@ -30,7 +30,7 @@ from onnxc.passes.lowering.registry import ELEMENTWISE, MOVES
 VIEWS = {"onnx.Reshape", "onnx.Flatten", "onnx.Squeeze", "onnx.Unsqueeze", "onnx.Identity"}
 STAYS = {
     "onnx.Constant", "onnx.None", "onnx.If", "onnx.Loop", "onnx.Scan", "onnx.Yield", "func.return", "kernel.bind_dims",
-    "kernel.require",
+    "kernel.require", "kernel.scratch",
 }
 # Ops that cost about as much as the load they save may be computed again for a broadcast operand of one element.
 EXPENSIVE = {"Exp", "Log", "Tanh", "Erf", "Sigmoid", "Pow", "Gelu", "Sin", "Cos", "Softplus", "Mish", "Swish", "Div", "Sqrt"}

@@ -95,7 +95,7 @@ class _Liveness:
             self.position += 1
             for operand in op.operands:
                 self._use(operand)
-            if op.name == "kernel.call":
+            if op.name in ("kernel.call", "kernel.scratch"):
                 for r in op.results:
                     self._define(r)
             elif op.name == "kernel.view":

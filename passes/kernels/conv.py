@@ -32,6 +32,8 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
         return patch_tiles.choose(p, target)
     sums = contraction.arithmetic(p.elem, target, p.filters)
     rows, vectors = choose_tile(p.pixels, p.filters, sums.lanes, target, p.taps * p.channels)
+    if vectors == 1 and not p.dense:
+        rows = min(rows, 8)  # more pointers than registers would cost a load each, where loads are the limit
     packed = int(_weights(kernel) in kernel.constants)
     channels = p.channels if isinstance(p.channels, int) else 64
     pixel_bytes = max(1, channels * int(np.prod(p.strides)) * scalars.byte_width(p.elem))

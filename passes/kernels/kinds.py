@@ -31,6 +31,7 @@ from onnxc.passes.kernels import (
     scatter,
     softmax,
     top_k,
+    winograd,
     winograd_input,
     winograd_output,
 )
@@ -43,6 +44,7 @@ KINDS: dict[str, ModuleType] = {
     "conv": conv,
     "conv_transpose": conv_transpose,
     "depthwise_planes": depthwise_planes,
+    "winograd": winograd,
     "winograd_input": winograd_input,
     "winograd_output": winograd_output,
     "matmul": matmul,
@@ -71,6 +73,7 @@ ROOTS: dict[str, str] = {
     "kernel.conv": "conv",
     "kernel.conv_transpose": "conv_transpose",
     "kernel.depthwise_planes": "depthwise_planes",
+    "kernel.winograd": "winograd",
     "kernel.winograd_input": "winograd_input",
     "kernel.winograd_output": "winograd_output",
     "onnx.MatMul": "matmul",
@@ -116,7 +119,7 @@ READS_ONCE: set[str] = {
 }
 
 # Kinds that evaluate element-wise consumers on their result before they store it.
-EPILOGUES: set[str] = {"conv", "conv_transpose", "depthwise_planes", "winograd_output", "matmul", "reduce", "pool", "resize", "softmax", "normalization"}
+EPILOGUES: set[str] = {"conv", "conv_transpose", "depthwise_planes", "winograd", "winograd_output", "matmul", "reduce", "pool", "resize", "softmax", "normalization"}
 
 # Kinds that keep intermediate values in the result's buffer: all they fuse has the root's element type.
 IN_RESULT: set[str] = {"softmax", "normalization"}

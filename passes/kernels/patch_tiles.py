@@ -50,7 +50,8 @@ def applies(p: Conv, target) -> bool:
         return False
     terms = p.taps * p.channels
     weights = terms * p.filters * scalars.byte_width(p.elem)
-    return 1 < terms <= BLOCK and p.channels <= 12 and weights <= target.l2_bytes // 4 and _pixel_bytes(p) <= PATCH_BYTES // 16
+    few = 16 if isinstance(p.filters, int) and p.filters * 32 <= target.vector_bits else 12
+    return 1 < terms <= BLOCK and p.channels <= few and weights <= target.l2_bytes // 4 and _pixel_bytes(p) <= PATCH_BYTES // 16
 
 
 def _pixel_bytes(p: Conv) -> int:

@@ -22,6 +22,15 @@ def llvm_pointer() -> ir.Type:
     return ir.Type.parse("!llvm.ptr")
 
 
+def part(memory: ir.Value, start: im.Index, size: int) -> ir.Value:
+    """`size` elements of a memref from element `start`, as a memref of its own."""
+    kind = ir.MemRefType(memory.type)
+    dynamic = ir.ShapedType.get_dynamic_size()
+    layout = ir.StridedLayoutAttr.get(ir.ShapedType.get_dynamic_stride_or_offset(), [1])
+    type_ = ir.MemRefType.get([dynamic], kind.element_type, layout)
+    return memref.reinterpret_cast(type_, memory, [im.value(start)], [im.value(size)], [], [dynamic], [dynamic], [1])
+
+
 def advance(base: ir.Value, elements: im.Index, elem: str) -> ir.Value:
     """`base` moved by a number of elements."""
     if isinstance(elements, int) and abs(elements) < 2**28:  # constant indices have 29 bits, sign included

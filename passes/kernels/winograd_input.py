@@ -11,7 +11,8 @@ from mlir.dialects import arith, vector
 from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import contraction, pointers
 from onnxc.passes.kernels import index_math as im
-from onnxc.passes.kernels.builder import KernelBuilder
+from onnxc.passes.kernels.builder import Buffer, KernelBuilder
+from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
 from onnxc.passes.kernels.winograd_points import SIZES, Transforms
 
@@ -28,24 +29,32 @@ def launch(kernel: KernelFunction) -> Launch:
 
 def emit(b: KernelBuilder) -> None:
     op = b.kernel.root
-    x, out = b.inputs[op.operands[0]], b.outputs[0]
-    channels = Tensor.of(op.operands[0].type).shape[3]
-    sums = contraction.arithmetic(x.elem, b.target)
+    x = b.inputs[op.operands[0]]
     rows, columns = op.attr("tiles")
-    base, zeros = pointers.pointer(x.memory), pointers.zeros(b, x, channels)
+    sums = contraction.arithmetic(x.elem, b.target)
+    base, zeros = pointers.pointer(x.memory), pointers.zeros(b, x, Tensor.of(op.operands[0].type).shape[3])
     with b.loop(b.begin, b.end) as unit:
         image, row = im.floordiv(unit, rows), im.mod(unit, rows)
         with b.loop(0, columns) as column:
-            starts = _pointers(b, base, zeros, image, row, column)
             number = im.add(im.mul(unit, columns), column)
-            whole = channels // sums.lanes * sums.lanes
-            if whole:
-                with b.loop(0, whole, sums.lanes) as channel:
-                    _transform(sums, starts, x, out, number, channel, None, op.attr("tile"))
-            if whole < channels:
-                type_ = ir.VectorType.get([sums.lanes], ir.IntegerType.get_signless(1))
-                mask = vector.create_mask(type_, [im.value(channels - whole)])
-                _transform(sums, starts, x, out, number, whole, mask, op.attr("tile"))
+            transform_tile(b, sums, base, zeros, b.outputs[0], number, image, row, column)
+
+
+def transform_tile(b: KernelBuilder, sums: Arithmetic, base: ir.Value, zeros: ir.Value, out: Buffer, number: im.Index,
+                   image: im.Index, row: im.Index, column: im.Index) -> None:
+    """The tile at (row, column) of an image becomes tile `number` of `out` [points, tiles, C]."""
+    op = b.kernel.root
+    x = b.inputs[op.operands[0]]
+    channels = Tensor.of(op.operands[0].type).shape[3]
+    starts = _pointers(b, base, zeros, image, row, column)
+    whole = channels // sums.lanes * sums.lanes
+    if whole:
+        with b.loop(0, whole, sums.lanes) as channel:
+            _transform(sums, starts, x, out, number, channel, None, op.attr("tile"))
+    if whole < channels:
+        type_ = ir.VectorType.get([sums.lanes], ir.IntegerType.get_signless(1))
+        mask = vector.create_mask(type_, [im.value(channels - whole)])
+        _transform(sums, starts, x, out, number, whole, mask, op.attr("tile"))
 
 
 def _pointers(b: KernelBuilder, base: ir.Value, zeros: ir.Value, image, row, column) -> list[list[ir.Value]]:

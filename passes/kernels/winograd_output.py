@@ -11,7 +11,8 @@ from mlir.dialects import vector
 from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import contraction, scalars
 from onnxc.passes.kernels import index_math as im
-from onnxc.passes.kernels.builder import KernelBuilder
+from onnxc.passes.kernels.builder import Buffer, KernelBuilder
+from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
 from onnxc.passes.kernels.winograd_points import SIZES, Transforms
@@ -30,26 +31,35 @@ def launch(kernel: KernelFunction) -> Launch:
 def emit(b: KernelBuilder) -> None:
     op, ev = b.kernel.root, Evaluator(b)
     sums = contraction.arithmetic(Tensor.of(op.results[0].type).elem, b.target)
-    filters = Tensor.of(op.results[0].type).shape[3]
     rows, columns = op.attr("tiles")
+    bias = op.operands[1] if len(op.operands) > 1 else None
     with b.loop(b.begin, b.end) as unit:
         image, row = im.floordiv(unit, rows), im.mod(unit, rows)
         with b.loop(0, columns) as column:
             number = im.add(im.mul(unit, columns), column)
-            whole = filters // sums.lanes * sums.lanes
-            if whole:
-                with b.loop(0, whole, sums.lanes) as first, ev.scope():
-                    _tile(b, ev, sums, number, image, row, column, first, None)
-            if whole < filters:
-                type_ = ir.VectorType.get([sums.lanes], ir.IntegerType.get_signless(1))
-                with ev.scope():
-                    mask = vector.create_mask(type_, [im.value(filters - whole)])
-                    _tile(b, ev, sums, number, image, row, column, whole, mask)
+            transform_tile(b, ev, sums, b.inputs[op.operands[0]], number, image, row, column, bias)
 
 
-def _tile(b: KernelBuilder, ev: Evaluator, sums, number, image, row, column, first, mask) -> None:
+def transform_tile(b: KernelBuilder, ev: Evaluator, sums: Arithmetic, products: Buffer, number: im.Index, image: im.Index,
+                   row: im.Index, column: im.Index, bias: ir.Value | None) -> None:
+    """Tile `number` of `products` [points, tiles, M] becomes the result's at (row, column) of an image."""
+    filters = Tensor.of(b.kernel.root.results[0].type).shape[3]
+    whole = filters // sums.lanes * sums.lanes
+    if whole:
+        with b.loop(0, whole, sums.lanes) as first, ev.scope():
+            _pixels(b, ev, sums, products, number, [image, row, column, first], None, bias)
+    if whole < filters:
+        type_ = ir.VectorType.get([sums.lanes], ir.IntegerType.get_signless(1))
+        with ev.scope():
+            mask = vector.create_mask(type_, [im.value(filters - whole)])
+            _pixels(b, ev, sums, products, number, [image, row, column, whole], mask, bias)
+
+
+def _pixels(b: KernelBuilder, ev: Evaluator, sums: Arithmetic, products: Buffer, number: im.Index, place: list[im.Index],
+            mask: ir.Value | None, bias: ir.Value | None) -> None:
     op = b.kernel.root
-    products, tile = b.inputs[op.operands[0]], op.attr("tile")
+    image, row, column, first = place
+    tile = op.attr("tile")
     points = SIZES[tile]
     lanes = Lanes(sums.lanes, 3, mask)
     start = im.add(im.mul(number, products.strides[1]), first)
@@ -57,7 +67,6 @@ def _tile(b: KernelBuilder, ev: Evaluator, sums, number, image, row, column, fir
                for j in range(points)] for i in range(points)]
     transforms = Transforms(sums, tile)
     after = transforms.square(values, transforms.outputs)
-    bias = op.operands[1] if len(op.operands) > 1 else None
     offset = None if bias is None else sums.widen(ev.at(bias, (first,), Lanes(sums.lanes, 0, mask)))
     for i, line in enumerate(after):
         for j, v in enumerate(line):

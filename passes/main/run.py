@@ -74,6 +74,7 @@ class RunEmitter:
         """Code for every op of a block but its terminator."""
         emitters = {
             "onnx.Constant": self._constant, "kernel.call": self._call, "kernel.view": self._view,
+            "kernel.scratch": self._scratch,
             "kernel.bind_dims": self._bind_dims, "kernel.require": lambda op: emit_requirement(self.m, op), "onnx.None": lambda op: None,
             "onnx.If": lambda op: control_flow.emit_if(self, op), "onnx.Loop": lambda op: control_flow.emit_loop(self, op),
         }
@@ -110,6 +111,10 @@ class RunEmitter:
                 same = im.compare(have, "==", want)
             self.m.require(same, f"{_where(op, 'Reshape')}: a tensor {source} cannot be reshaped to {result}")
         self.pointers[op.results[0]] = self.pointers[op.operands[0]]
+
+    def _scratch(self, op: ir.Operation) -> None:
+        """Memory that a kernel works in: a place like that of a result, which nothing is written to here."""
+        self.pointers[op.results[0]] = self._place(op.results[0], ir.StringAttr(op.attributes["places"][0]).value)
 
     def _bind_dims(self, op: ir.Operation) -> None:
         tensor = Tensor.of(op.operands[0].type)

@@ -1,5 +1,7 @@
 """The Winograd kernels: input and output transforms around a product in numpy; and the pass that puts them in."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from mlir import ir
@@ -45,6 +47,27 @@ def test_transforms(tile, size, c, m, pads, images, mcpu):
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=3e-5 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("size, c, m, pads, images", CASES)
+@pytest.mark.parametrize("group", [1, 2])
+def test_grouped(tile, size, c, m, pads, images, group):
+    rng = np.random.default_rng(0)
+    x, w, bias = numbers(rng, (images, *size, c)), numbers(rng, (3, 3, c, m)), numbers(rng, (m,))
+    expected = np.maximum(reference(x, w, bias.astype(np.float64), [1, 1], [1, 1], pads, 1), 0)
+    rows, columns = (-(-d // tile) for d in expected.shape[1:3])
+    u = transformed_weights(w, tile)
+    scratch = np.zeros((images * -(-rows // group), SIZES[tile] ** 2 * group * columns * (c + m)), np.float32)
+    types = [f"tensor<{spell(v.shape)}>" for v in (x, u, scratch, bias)]
+    out = f"tensor<{spell(expected.shape)}>"
+    (result,) = run(f'''func.func private @k({", ".join(f"%a{i}: {t}" for i, t in enumerate(types))}) -> {out}
+        attributes {{kernel.kind = "winograd", kernel.root = "kernel.winograd"}} {{
+      %0 = "kernel.winograd"(%a0, %a1, %a2, %a3) {{tile = {tile} : i64, tiles = array<i64: {rows}, {columns}>, group = {group} : i64,
+            pads = array<i64: {", ".join(map(str, pads))}>}} : ({", ".join(types)}) -> {out}
+      %1 = "onnx.Relu"(%0) : ({out}) -> {out}
+      return %1 : {out} }}''', x, u, scratch, bias, constants=(1, 3))
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=3e-5 * np.abs(expected).max())
+
+
 TEXT = """
 func.func @main(%x: tensor<1x56x56x64xf32>) -> tensor<1x56x56x64xf32> {
   %w = "onnx.Constant"() {weight = "w"} : () -> tensor<3x3x64x64xf32>
@@ -56,15 +79,18 @@ func.func @main(%x: tensor<1x56x56x64xf32>) -> tensor<1x56x56x64xf32> {
 
 
 @pytest.mark.parametrize("strict", [False, True])
-def test_pass(strict):
+@pytest.mark.parametrize("mcpu", ["x86-64-v3", "large caches"])
+def test_pass(strict, mcpu):
+    target = replace(target_for("x86-64-v3"), l2_bytes=512 << 10 if mcpu == "x86-64-v3" else 2 << 20)
     weights = WeightStore()
     w = np.random.default_rng(0).standard_normal((3, 3, 64, 64), np.float32)
     weights.add(w, "w")
     with onnx.new_context(), ir.Location.unknown():
-        program = Program(ir.Module.parse(TEXT), weights, Options(target=target_for("x86-64-v3"), verify=True, strict=strict))
+        program = Program(ir.Module.parse(TEXT), weights, Options(target=target, verify=True, strict=strict))
         use_winograd(program)
         text = str(program.module)
     assert ("kernel.conv" in text) == strict
     if not strict:
-        assert "kernel.winograd_output" in text
+        assert ("kernel.winograd_output" in text) == (mcpu == "x86-64-v3")  # its L2 does not hold these weights
+        assert ("kernel.scratch" in text) == (mcpu != "x86-64-v3")
         assert weights.get("w:winograd4").shape == (36, 64, 64)
