@@ -51,7 +51,7 @@ def is_temporary(folder: Path) -> bool:
     return folder in _folders
 
 
-def _watch(folder: Path) -> subprocess.Popen[bytes] | None:
+def _watch(folder: Path) -> subprocess.Popen[Any] | None:
     """A process that removes the folder when the pipe to it closes; None where there is no shell."""
     command = ["/bin/sh", "-c", _GUARD, "sh", str(folder.absolute())]
     silent: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
