@@ -14,10 +14,12 @@ from mlir import ir
 from mlir.dialects import arith, math, memref, vector
 
 from onnxc.dialects import dims
+from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import SCALAR
+from onnxc.passes.kernels.kernel_function import KernelFunction
 
 BLOCK = 512
 UNITS = 16  # enough for an even split over a few threads
@@ -122,6 +124,21 @@ def row_tiles(b: KernelBuilder, rows: im.Index, height: int, first: im.Index, la
                 tile(done, piece)
             done = im.select(fits, after, done)
             piece //= 2
+
+
+def rows_are_one_axis(kernel: KernelFunction) -> bool:
+    """Whether all that the epilogue reads has the result's shape or varies along its last axis only.
+
+    Then the leading coordinates need not be told apart: (0, …, row, column) leads to the same elements.
+    """
+    root = kernel.root
+    if any(v is not None and v not in kernel.operands for v in root.operands):
+        return False
+    result = Tensor.of(root.results[0].type).shape
+    read = [*kernel.operands, *(r for op in kernel.ops for r in op.results)]
+    own = [v for v in root.operands[:2] if sum(1 for _ in v.uses) == 1]  # read by the root alone
+    shapes = [Tensor.of(v.type).shape for v in read if v not in own and not isinstance(v.type, ir.NoneType)]
+    return all(shape == result or all(d == 1 for d in shape[:-1]) for shape in shapes)
 
 
 def tile_count(rows, height: int):

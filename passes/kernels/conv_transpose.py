@@ -87,7 +87,7 @@ def emit(b: KernelBuilder) -> None:
 class _PhaseTiles(PixelTiles):
     def __init__(self, b: KernelBuilder, p: Conv, phase: Conv, s: ConvSchedule):
         super().__init__(b, phase, s)
-        self.whole = p
+        self.whole, self.one_axis = p, False
         self.result_size = [b.dim(d) for d in p.out]
 
     def _begin(self, unit: im.Index) -> im.Index:

@@ -140,6 +140,7 @@ class _Emitter:
         self.batch = [b.dim(d) for d in p.batch]
         self.rows, self.n, self.k = b.dim(p.rows), b.dim(p.n), b.dim(p.k)
         self.row_dims = [b.dim(d) for d in p.row_dims]
+        self.one_axis = not self.batch and contraction.rows_are_one_axis(b.kernel)
         self.exact = isinstance(p.n, int) and p.n % s.width == 0
         self.shares = s.group if isinstance(p.rows, int) else min(s.group, UNKNOWN_SHARES)
         if s.chunk:
@@ -222,7 +223,10 @@ class _Emitter:
                 self.partial.store_vector(v, at)
 
     def _store(self, batch, row: im.Index, rows: int, acc: list[ir.Value]) -> None:
-        points = [_unflattened(im.add(row, r), self.row_dims) for r in range(rows)]
+        if self.one_axis:
+            points = [[*([0] * (len(self.row_dims) - 1)), im.add(row, r)] for r in range(rows)]
+        else:
+            points = [_unflattened(im.add(row, r), self.row_dims) for r in range(rows)]
         result = self.p.op.results[0]
 
         def point(r: int, v: int):

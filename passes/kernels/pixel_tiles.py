@@ -8,7 +8,7 @@ terms, or of 512 channels where one tap has more.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 from mlir.dialects import arith
@@ -52,6 +52,7 @@ class PixelTiles:
         self.b, self.p, self.s = b, p, s
         self.sums = Arithmetic(p.elem, contraction.arithmetic(p.elem, b.target).compute, s.lanes, b.target.has_fma)
         self.ev = Evaluator(b)
+        self.one_axis = contraction.rows_are_one_axis(b.kernel)
         self.x, self.w = b.inputs[p.op.operands[0]], b.inputs[p.op.operands[1]]
         self.groups, self.panels, self.tiles = (b.dim(d) for d in pixel_grid(p, s))
         self.channels, self.filters, self.pixels = b.dim(p.channels), b.dim(p.filters), b.dim(p.pixels)
@@ -93,6 +94,8 @@ class PixelTiles:
 
     def _tile(self, pixel: im.Index, rows: int) -> None:
         pixels = pixels_of(self.b, self.p, pixel, rows)
+        if self.one_axis:
+            pixels = replace(pixels, points=[[*([0] * len(self.p.out)), im.add(pixel, r)] for r in range(rows)])
         if self.p.dense:
             start = im.add(im.mul(pixel, self.all_channels), self.group_start)
             acc = contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.channels, self._dense(start, rows, pixel))

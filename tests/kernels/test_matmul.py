@@ -143,6 +143,24 @@ def test_epilogue_of_one_column():
     close(result, np.maximum(matmul64(x, w) + bias, 0), k=30)
 
 
+@pytest.mark.parametrize("shape", [(3, 7, 30), (1, 7, 1), (3, 1, 30), (7, 1), (30,), (1, 1, 1), (3, 1, 1)])
+def test_epilogue_broadcasts(shape):
+    rng = np.random.default_rng(6)
+    x, w, other = numbers(rng, (3, 7, 30)), numbers(rng, (30, 30)), numbers(rng, shape)
+    text = kernel("MatMul", [spell(x.shape), spell(w.shape)], spell((3, 7, 30)), more=[("Add", spell(shape))])
+    (result,) = run(text, x, w, other, constants=(1,))
+    close(result, matmul64(x, w) + other, k=30)
+
+
+def test_epilogue_reads_the_operand_too():
+    rng = np.random.default_rng(6)
+    x, w = numbers(rng, (3, 7, 1)), numbers(rng, (1, 30))
+    text = kernel("MatMul", [spell(x.shape), spell(w.shape)], spell((3, 7, 30)), more=[("Add", spell((3, 7, 1)))])
+    text = text.replace(", %a2: tensor<3x7x1xf32>", "").replace("%a2", "%a0")
+    (result,) = run(text, x, w, constants=(1,))
+    close(result, matmul64(x, w) + x, k=1)
+
+
 def test_every_schedule_gives_the_same_bits():
     rng = np.random.default_rng(7)
     x, w = numbers(rng, (37, 1100)), numbers(rng, (1100, 70))
