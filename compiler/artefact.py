@@ -50,12 +50,26 @@ class Artefact:
 
     def manifest(self, weights: Weights | None) -> Manifest:
         name, workspace = self.program.name, self.program.notes["workspace"]
-        variant = Variant("generic", f"{name}_prepare", f"{name}_run", str(self.target), self.target.features,
-                          workspace=workspace if isinstance(workspace, int) else -1)
+        variant = Variant(
+            "generic",
+            f"{name}_prepare",
+            f"{name}_run",
+            str(self.target),
+            self.target.features,
+            workspace=workspace if isinstance(workspace, int) else -1,
+        )
         llvm_version = ".".join(map(str, llvm.llvm_version_info))
         metadata = {**self.program.notes.get("metadata", {}), "onnxc.llvm": llvm_version}
-        return Manifest(name, self.inputs, self.outputs, (variant,), tuple(self.program.notes["errors"]), weights,
-                        metadata, producer=f"onnxc {__version__}")
+        return Manifest(
+            name,
+            self.inputs,
+            self.outputs,
+            (variant,),
+            tuple(self.program.notes["errors"]),
+            weights,
+            metadata,
+            producer=f"onnxc {__version__}",
+        )
 
     @property
     def jobs(self) -> list[Job]:
@@ -88,12 +102,8 @@ def write_artefact(artefact: Artefact, kind: str, output: Path, progress: Progre
         manifest = artefact.manifest(weights)
         pool, threaded = artefact.pool(), artefact.options.threads != 1
         with ThreadPoolExecutor(1) as beside_the_kernels:  # the C compiler is a process of its own
-            stub = beside_the_kernels.submit(
-                compile_stub, manifest, artefact.target.triple, threaded, cache=pool.cache
-            )
-            objects += pool.map(
-                build_object, artefact.jobs, lambda done, total: progress.stage("kernels", done, total)
-            )
+            stub = beside_the_kernels.submit(compile_stub, manifest, artefact.target.triple, threaded, cache=pool.cache)
+            objects += pool.map(build_object, artefact.jobs, lambda done, total: progress.stage("kernels", done, total))
             objects.append(stub.result())
         progress.stage("link")
         export, linked = [f"{manifest.symbol}_model"], scratch / "linked"

@@ -67,8 +67,10 @@ class Report:
 
     def summary(self) -> str:
         """One line for people."""
-        return (f"{self.output}: {self.size / 1e6:.2f} MB for {self.target}, {self.kernels} kernels, "
-                f"{self.weights / 1e6:.2f} MB of weights, {self.seconds:.2f} s")
+        return (
+            f"{self.output}: {self.size / 1e6:.2f} MB for {self.target}, {self.kernels} kernels, "
+            f"{self.weights / 1e6:.2f} MB of weights, {self.seconds:.2f} s"
+        )
 
 
 class Compilation:
@@ -201,4 +203,3 @@ def check_model(model: Path | onnx.ModelProto, options: Options) -> list[OnnxcEr
             raise
         return list(error.errors) if isinstance(error, Refusals) else [error]
     return []
-

@@ -28,7 +28,8 @@ def choose_schedules(program: Program) -> None:
         if hasattr(kind, "choose"):
             entries = kind.choose(kernel, program.options.target).items()
             function.attributes["kernel.schedule"] = ir.DictAttr.get(
-                {k: ir.IntegerAttr.get(i64, v) if isinstance(v, int) else ir.StringAttr.get(v) for k, v in entries})
+                {k: ir.IntegerAttr.get(i64, v) if isinstance(v, int) else ir.StringAttr.get(v) for k, v in entries}
+            )
         launch = kind.launch(kernel)
         function.attributes["kernel.extent"] = ir.StringAttr.get(str(launch.extent))
         function.attributes["kernel.grain"] = ir.IntegerAttr.get(i64, launch.grain)

@@ -12,7 +12,9 @@ RANDOM = frozenset(
     f"onnx.{name}"
     for name in ("RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli")
 )
-KEEP = frozenset(("onnx.Yield", "kernel.yield", "kernel.bind_dims", "kernel.require", "func.return", "func.func", "builtin.module"))
+KEEP = frozenset(
+    ("onnx.Yield", "kernel.yield", "kernel.bind_dims", "kernel.require", "func.return", "func.func", "builtin.module")
+)
 
 
 def is_random(op: ir.Operation) -> bool:

@@ -29,7 +29,7 @@ FLOATS = ("f16", "bf16", "f32", "f64")
 
 @transforms(GRAPH, GRAPH)
 def fold_batch_norm(program: Program) -> None:
-    rules = dict.fromkeys(("Mul", "Div", "Add", "Sub"), [fold_affine, merge_affine, fold_score_scale])
+    rules = {name: [fold_affine, merge_affine, fold_score_scale] for name in ("Mul", "Div", "Add", "Sub")}
     rewrite(program, {**rules, "BatchNormalization": [batch_norm], "Conv": [fold_affine_before]})
 
 

@@ -42,8 +42,14 @@ def _fuse(op: OnnxOp) -> None:
         "kv_heads": ir.IntegerAttr.get(i64, kv_heads),
     }
     operands = [v for v in op.operands if v is not None]
-    fused = ir.Operation.create("kernel.attention", results=[op.results[0].type], operands=operands, attributes=attributes,
-                                loc=op.op.location, ip=ir.InsertionPoint(op.op))
+    fused = ir.Operation.create(
+        "kernel.attention",
+        results=[op.results[0].type],
+        operands=operands,
+        attributes=attributes,
+        loc=op.op.location,
+        ip=ir.InsertionPoint(op.op),
+    )
     op.results[0].replace_all_uses_with(fused.results[0])
     op.op.erase()
 
@@ -67,4 +73,4 @@ def attention_heads(op: OnnxOp) -> tuple[int, int, int] | None:
     if not all(isinstance(d, int) for d in last):
         return None
     widths = [last[0] // heads, last[1] // kv_heads] if len(q) == 3 else last
-    return (heads, kv_heads, widths[0]) if 0 < min(widths) and max(widths) <= WIDEST else None
+    return (heads, kv_heads, widths[0]) if min(widths) > 0 and max(widths) <= WIDEST else None

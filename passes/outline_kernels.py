@@ -64,7 +64,8 @@ class OpaqueDims:
         if "operand_values" in found:
             entries = ir.DictAttr(found["operand_values"])
             found["operand_values"] = ir.DictAttr.get(
-                {e.name: dims_attribute([self(d) for d in attribute_dims(e.attr)], op.context) for e in entries})
+                {e.name: dims_attribute([self(d) for d in attribute_dims(e.attr)], op.context) for e in entries}
+            )
         return found
 
 
@@ -85,8 +86,12 @@ def _outline(program: Program, fused: ir.Operation, known: dict[str, str]) -> No
         mapping = dict(zip(body.arguments, entry.arguments, strict=True))
         with ir.InsertionPoint(entry):
             for op in ops[:-1]:
-                copy = ir.Operation.create(op.name, results=[opaque.type(r.type) for r in op.results],
-                                           operands=[mapping[o] for o in op.operands], attributes=opaque.attributes(op))
+                copy = ir.Operation.create(
+                    op.name,
+                    results=[opaque.type(r.type) for r in op.results],
+                    operands=[mapping[o] for o in op.operands],
+                    attributes=opaque.attributes(op),
+                )
                 mapping.update(zip(op.results, copy.results, strict=True))
             func.ReturnOp([mapping[o] for o in ops[-1].operands])
     text = str(function.operation)  # a short function of its own: printing it is linear
@@ -105,10 +110,19 @@ def _is_constant(v: ir.Value) -> bool:
 
 def _call(fused: ir.Operation, name: str, opaque: OpaqueDims, nodes: list[str]) -> None:
     values = ir.DictAttr.get({str(symbol): ir.StringAttr.get(str(d)) for d, symbol in opaque.names.items()})
-    attributes = {"callee": ir.FlatSymbolRefAttr.get(name), "dims": values,
-                  "nodes": ir.ArrayAttr.get([ir.StringAttr.get(n) for n in nodes])}
-    call = ir.Operation.create("kernel.call", results=[r.type for r in fused.results], operands=list(fused.operands),
-                               attributes=attributes, loc=fused.location, ip=ir.InsertionPoint(fused))
+    attributes = {
+        "callee": ir.FlatSymbolRefAttr.get(name),
+        "dims": values,
+        "nodes": ir.ArrayAttr.get([ir.StringAttr.get(n) for n in nodes]),
+    }
+    call = ir.Operation.create(
+        "kernel.call",
+        results=[r.type for r in fused.results],
+        operands=list(fused.operands),
+        attributes=attributes,
+        loc=fused.location,
+        ip=ir.InsertionPoint(fused),
+    )
     for old, new in zip(fused.results, call.results, strict=True):
         old.replace_all_uses_with(new)
     fused.erase()

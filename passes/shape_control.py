@@ -184,9 +184,7 @@ def _infer_body(
     return carried
 
 
-def _try_body(
-    inference: Inference, copy: ir.Operation, carried: Types, first_argument: int, first_yield: int
-) -> Types:
+def _try_body(inference: Inference, copy: ir.Operation, carried: Types, first_argument: int, first_yield: int) -> Types:
     errors, unknown = len(inference.errors), len(inference.unknown)
     _run_body(inference, copy, carried, first_argument)
     del inference.errors[errors:], inference.unknown[unknown:]  # they come back when the body itself is inferred
@@ -226,10 +224,7 @@ def _forget(inference: Inference, copy: ir.Operation) -> None:
 
 def _results_of_carried(inference: Inference, op: ir.Operation, initial: Types, carried: Types) -> Types:
     """Result types of the carried values: what changes from trip to trip ends in a size that the node binds."""
-    return [
-        _join(inference, op, f"{index}", a, b)
-        for index, (a, b) in enumerate(zip(initial, carried, strict=True))
-    ]
+    return [_join(inference, op, f"{index}", a, b) for index, (a, b) in enumerate(zip(initial, carried, strict=True))]
 
 
 def _join(

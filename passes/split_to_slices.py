@@ -34,8 +34,14 @@ def _replace(split: OnnxOp) -> None:
         stop = start + Tensor.of(result.type).dims[axis]
         values = {"1": [start], "2": [stop], "3": [axis], "4": [1]}
         attribute = ir.DictAttr.get({k: dims_attribute(v, context) for k, v in values.items()}, context)
-        piece = build("Slice", [split.operands[0]], [result.type], {"operand_values": attribute}, loc=split.op.location,
-                      ip=ir.InsertionPoint(split.op))
+        piece = build(
+            "Slice",
+            [split.operands[0]],
+            [result.type],
+            {"operand_values": attribute},
+            loc=split.op.location,
+            ip=ir.InsertionPoint(split.op),
+        )
         result.replace_all_uses_with(piece.results[0])
         start = stop
     split.op.erase()

@@ -68,7 +68,7 @@ def best_tile(op: OnnxOp, model_bytes: int, target) -> int:
 
 
 def _estimate(rows: int, products: int, channels: int, filters: int, model_bytes: int, target) -> float:
-    """Nanoseconds for products of [rows, channels]·[channels, filters]: arithmetic and weights overlap but for a part."""
+    """Nanoseconds for [rows, channels]·[channels, filters]: arithmetic and loading of weights overlap in part."""
     arithmetic = 2 * rows * products * channels * filters / (GIGAFLOPS * target.vector_bits / 16)
     stored = 4 * products * channels * filters
     reading = stored / (14 if model_bytes > CACHED_BYTES else 26) if stored > target.l2_bytes // 2 else 0
@@ -86,21 +86,33 @@ def _rewrite(program: Program, op: OnnxOp, tile: int) -> None:
         _rewrite_grouped(program, op, tile, grid, group)
         return
     attributes = {"tile": _int(tile), "tiles": ir.DenseI64ArrayAttr.get(grid), "pads": op.op.attributes["pads"]}
-    moved = ir.Operation.create("kernel.winograd_input", results=[x.of_shape([points, tiles, x.shape[3]]).type()],
-                                operands=[op.operands[0]], attributes=attributes, loc=loc, ip=ip)
+    moved = ir.Operation.create(
+        "kernel.winograd_input",
+        results=[x.of_shape([points, tiles, x.shape[3]]).type()],
+        operands=[op.operands[0]],
+        attributes=attributes,
+        loc=loc,
+        ip=ip,
+    )
     u = _weights(program, op.operands[1].owner, tile, (points, *w.shape[2:]), ip)
     products = build("MatMul", [moved.results[0], u], [x.of_shape([points, tiles, w.shape[3]]).type()], loc=loc, ip=ip)
     bias = [v for v in op.operands[2:] if v is not None]
     del attributes["pads"]
-    out = ir.Operation.create("kernel.winograd_output", results=[op.results[0].type], operands=[products.results[0], *bias],
-                              attributes=attributes, loc=loc, ip=ip)
+    out = ir.Operation.create(
+        "kernel.winograd_output",
+        results=[op.results[0].type],
+        operands=[products.results[0], *bias],
+        attributes=attributes,
+        loc=loc,
+        ip=ip,
+    )
     op.results[0].replace_all_uses_with(out.results[0])
     op.op.erase()
     program.log.append(("use_winograd", f"{OnnxOp(out).node}: F({tile}x{tile}, 3x3)"))
 
 
 def _grouped(target, tile: int, grid: list[int], channels: int, filters: int) -> int:
-    """Rows of tiles that go through all three steps together, the weights staying in L2; 0: the weights are too large."""
+    """Rows of tiles that go through all three steps together, weights staying in L2; 0: they are too large."""
     points = SIZES[tile] ** 2
     room = target.l2_bytes * 3 // 4 - 4 * points * channels * filters
     row = 4 * points * grid[1] * (channels + filters)
@@ -119,11 +131,21 @@ def _rewrite_grouped(program: Program, op: OnnxOp, tile: int, grid: list[int], g
     size = points * group * grid[1] * (w.shape[2] + w.shape[3])
     scratch = ir.Operation.create("kernel.scratch", results=[x.of_shape([units, size]).type()], loc=loc, ip=ip)
     u = _weights(program, op.operands[1].owner, tile, (points, *w.shape[2:]), ip)
-    attributes = {"tile": _int(tile), "tiles": ir.DenseI64ArrayAttr.get(grid), "pads": op.op.attributes["pads"],
-                  "group": _int(group)}
+    attributes = {
+        "tile": _int(tile),
+        "tiles": ir.DenseI64ArrayAttr.get(grid),
+        "pads": op.op.attributes["pads"],
+        "group": _int(group),
+    }
     bias = [v for v in op.operands[2:] if v is not None]
-    out = ir.Operation.create("kernel.winograd", results=[result.type()], attributes=attributes, loc=loc, ip=ip,
-                              operands=[op.operands[0], u, scratch.results[0], *bias])
+    out = ir.Operation.create(
+        "kernel.winograd",
+        results=[result.type()],
+        attributes=attributes,
+        loc=loc,
+        ip=ip,
+        operands=[op.operands[0], u, scratch.results[0], *bias],
+    )
     op.results[0].replace_all_uses_with(out.results[0])
     op.op.erase()
     program.log.append(("use_winograd", f"{OnnxOp(out).node}: F({tile}x{tile}, 3x3), {group} rows of tiles at a time"))
@@ -133,12 +155,21 @@ def _int(value: int) -> ir.Attribute:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
 
 
-def _weights(program: Program, constant: ir.Operation, tile: int, shape: tuple[int, ...], ip: ir.InsertionPoint) -> ir.Value:
+def _weights(
+    program: Program, constant: ir.Operation, tile: int, shape: tuple[int, ...], ip: ir.InsertionPoint
+) -> ir.Value:
     store = program.weights
     if "weight" not in constant.attributes:
         array = transformed_weights(constant_array(constant, store), tile)
         return build_constant(array, store, loc=constant.location, ip=ip)
     key = ir.StringAttr(constant.attributes["weight"]).value
-    made = store.add_lazy(f"{key}:winograd{tile}", shape, np.dtype(np.float32), lambda: transformed_weights(store.get(key), tile))
-    return ir.Operation.create("onnx.Constant", results=[Tensor("f32", shape).type()],
-                               attributes={"weight": ir.StringAttr.get(made)}, loc=constant.location, ip=ip).result
+    made = store.add_lazy(
+        f"{key}:winograd{tile}", shape, np.dtype(np.float32), lambda: transformed_weights(store.get(key), tile)
+    )
+    return ir.Operation.create(
+        "onnx.Constant",
+        results=[Tensor("f32", shape).type()],
+        attributes={"weight": ir.StringAttr.get(made)},
+        loc=constant.location,
+        ip=ip,
+    ).result

@@ -180,4 +180,3 @@ def _decide(a: Number, b: Number, holds: Callable[[Dim], bool]) -> bool:
     """Whether `holds` is proved of a - b (times a positive number)."""
     num, _ = reals.parts(reals.add(a, reals.multiply(b, -1)))
     return holds(num)
-

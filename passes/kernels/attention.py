@@ -1,10 +1,11 @@
 """Kernel kind `attention`: softmax(scale·Q·Kᵀ + mask)·V, head by head, the scores never in memory as a whole.
 
     kernel.attention(q, k, v, mask?) {scale, heads, kv_heads}
-Operands are [B, rows, heads·width] (heads side by side) or [B, heads, rows, width]; mask is added, broadcast to
-[B, heads, queries, keys]. A unit is a block of queries of one head. It goes through the keys in blocks: K is turned into
-columns, the scores of the block computed, their powers summed beside a running maximum, and V's rows added up with them;
-what was summed before is scaled down when the maximum grows. Block sizes depend on the width alone, so the bits do too.
+Operands are [B, rows, heads·width] (heads side by side) or [B, heads, rows, width]; mask is added, broadcast to [B,
+heads, queries, keys]. A unit is a block of queries of one head. It goes through the keys in blocks: K is turned into
+columns, the scores of the block computed, their powers summed beside a running maximum, and V's rows added up with
+them; what was summed before is scaled down when the maximum grows. Block sizes depend on the width alone, so the bits
+do too.
 """
 
 from __future__ import annotations
@@ -99,12 +100,16 @@ class _Emitter:
         start, step = self.p.place(self.k, 1, self.image, self.kv_head, self.key, self.keys)
         exact = isinstance(self.keys, int) and self.keys % self.lanes == 0
         with self.b.loop(0, self.count, self.lanes) as t:
-            rows = [im.add(t, i) if exact else im.minimum(im.add(t, i), im.sub(self.count, 1)) for i in range(self.lanes)]
+            rows = [
+                im.add(t, i) if exact else im.minimum(im.add(t, i), im.sub(self.count, 1)) for i in range(self.lanes)
+            ]
 
             def square(d: im.Index, left: int) -> None:
                 mask = self._mask(left) if left < self.lanes else None
-                vectors = [self.sums.widen(self.k.load_vector(im.add(start, im.add(im.mul(r, step), d)), self.lanes, mask))
-                           for r in rows]
+                vectors = [
+                    self.sums.widen(self.k.load_vector(im.add(start, im.add(im.mul(r, step), d)), self.lanes, mask))
+                    for r in rows
+                ]
                 for j, v in enumerate(transposed(vectors)[:left]):
                     self.columns.store_vector(v, im.add(t, im.mul(im.add(d, j), self.stride)))
 
@@ -132,7 +137,9 @@ class _Emitter:
                 at = im.add(start, d)
                 queries = [self.sums.widen(self.q.load_flat(im.add(at, im.mul(step, r)))) for r in range(rows)]
                 column = im.add(im.mul(d, self.stride), t)
-                return queries, [self.columns.load_vector(im.add(column, v * self.lanes), self.lanes) for v in range(VECTORS)]
+                return queries, [
+                    self.columns.load_vector(im.add(column, v * self.lanes), self.lanes) for v in range(VECTORS)
+                ]
 
             zeros = [self.sums.zero()] * (rows * VECTORS)
             acc = contraction.sum_products(self.b, self.sums, rows, VECTORS, 0, self.p.width, load, zeros)
@@ -148,18 +155,22 @@ class _Emitter:
     def _mask_at(self, row: im.Index, place: im.Index, inside: ir.Value) -> ir.Value:
         """The mask's vector at keys from `place` of the block; it may be broadcast along any axis."""
         mask, p = self.mask, self.p
-        point = [self.image, self.head, im.add(self.first, row), im.add(self.key, place)][4 - len(mask.shape):]
+        point = [self.image, self.head, im.add(self.first, row), im.add(self.key, place)][4 - len(mask.shape) :]
         offset: im.Index = 0
         for i, extent, stride in zip(point[:-1], mask.shape[:-1], mask.strides[:-1], strict=True):
             offset = im.add(offset, im.mul(im.select(im.compare(extent, "==", 1), 0, i), stride))
         type_ = scalars.vector_of(scalars.element_type(p.elem), self.lanes)
         one = im.compare(mask.shape[-1], "==", 1)
-        value = self.b.choose(one, type_, lambda: scalars.splat(mask.load_flat(offset), self.lanes),
-                              lambda: mask.load_vector(im.add(offset, point[-1]), self.lanes, inside))
+        value = self.b.choose(
+            one,
+            type_,
+            lambda: scalars.splat(mask.load_flat(offset), self.lanes),
+            lambda: mask.load_vector(im.add(offset, point[-1]), self.lanes, inside),
+        )
         return self.sums.widen(value)
 
     def _soften(self, row: im.Index) -> None:
-        """scores[row] become powers beside the running maximum; how much that scales down what was summed is `factor`."""
+        """scores[row] become powers beside the running maximum; `factor` scales down what was summed."""
         b, scalar = self.b, scalars.element_type(self.sums.compute)
         base, width = im.mul(row, self.stride), piece_width(b, self.sums.compute)
 
@@ -196,13 +207,20 @@ class _Emitter:
             def load(t: im.Index):
                 weights = [self.scores.load_flat(im.add(im.mul(im.add(row, r), self.stride), t)) for r in range(rows)]
                 at = im.add(start, im.add(im.mul(t, step), c))
-                return weights, [self.sums.widen(self.v.load_vector(im.add(at, v * self.lanes), self.lanes, masks[v]))
-                                 for v in range(VECTORS)]
+                return weights, [
+                    self.sums.widen(self.v.load_vector(im.add(at, v * self.lanes), self.lanes, masks[v]))
+                    for v in range(VECTORS)
+                ]
 
-            places = [im.add(im.add(im.mul(im.add(row, r), self.value_stride), c), v * self.lanes)
-                      for r in range(rows) for v in range(VECTORS)]
-            before = [arith.mulf(self.sum.load_vector(place, self.lanes), factors[i // VECTORS])
-                      for i, place in enumerate(places)]
+            places = [
+                im.add(im.add(im.mul(im.add(row, r), self.value_stride), c), v * self.lanes)
+                for r in range(rows)
+                for v in range(VECTORS)
+            ]
+            before = [
+                arith.mulf(self.sum.load_vector(place, self.lanes), factors[i // VECTORS])
+                for i, place in enumerate(places)
+            ]
             after = contraction.sum_products(self.b, self.sums, rows, VECTORS, 0, self.count, load, before)
             for place, v in zip(places, after, strict=True):
                 self.sum.store_vector(v, place)
@@ -217,7 +235,9 @@ class _Emitter:
             weight = self.weight.load_flat(row)
             factor = scalars.splat(arith.divf(scalars.constant_like(1, weight), weight), self.lanes)
 
-            def columns(c: im.Index, left: int, row: im.Index = row, start: im.Index = start, factor: ir.Value = factor) -> None:
+            def columns(
+                c: im.Index, left: int, row: im.Index = row, start: im.Index = start, factor: ir.Value = factor
+            ) -> None:
                 mask = self._mask(left) if left < self.lanes else None
                 v = arith.mulf(self.sum.load_vector(im.add(im.mul(row, self.value_stride), c), self.lanes), factor)
                 out.store_vector(self.sums.narrow(v), im.add(start, c), mask)

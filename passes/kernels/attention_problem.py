@@ -36,9 +36,13 @@ class Attention:
             widths = q[2] // heads, v[2] // kv_heads
         else:
             widths = q[3], v[3]
-        return cls(op, Tensor.of(op.operands[0].type).elem, q[0], heads, kv_heads, q[-2], k[-2], *widths, op.attr("scale"))
+        return cls(
+            op, Tensor.of(op.operands[0].type).elem, q[0], heads, kv_heads, q[-2], k[-2], *widths, op.attr("scale")
+        )
 
-    def place(self, buffer: Buffer, role: int, image: im.Index, head: im.Index, row: im.Index, rows: im.Index) -> tuple[im.Index, im.Index]:
+    def place(
+        self, buffer: Buffer, role: int, image: im.Index, head: im.Index, row: im.Index, rows: im.Index
+    ) -> tuple[im.Index, im.Index]:
         """(offset, step from row to row) of a head's row in operand `role`: 0 q, 1 k, 2 v, 3 the result."""
         heads = self.heads if role in (0, 3) else self.kv_heads
         width = self.width if role < 2 else self.value_width

@@ -1,6 +1,7 @@
 """Building one kernel's loops: its function, arguments as buffers, symbols as indices, loops and checks.
 
-The function is `@<name>_body(memref<T> noalias per buffer…, memref<i32> status?, index per symbol…, index begin, index end)`,
+The function is
+`@<name>_body(memref<T> noalias per buffer…, memref<i32> status?, index per symbol…, index begin, index end)`,
 which the rank-0 memrefs turn into plain pointers; `entry_ir` gives the LLVM wrapper that unpacks the argument slots.
 """
 
@@ -99,7 +100,7 @@ class DimArithmetic:
 
 
 class KernelBuilder:
-    """Emits one kernel into `module`. Use as: `b = KernelBuilder(kernel, target, module)`, then `with b.function(): …`."""
+    """Emits one kernel into `module`: `b = KernelBuilder(kernel, target, module)`, then `with b.function(): …`."""
 
     def __init__(self, kernel: KernelFunction, target, module: ir.Module):
         self.kernel, self.target, self.module = kernel, target, module
@@ -135,10 +136,10 @@ class KernelBuilder:
             self.status = arguments[len(pointers)] if status else None
             self.symbols = dict(zip(k.symbols, arguments[first:], strict=False))
             self.begin, self.end = arguments[-2:]
-            for v, tensor, pointer in zip(values, tensors, arguments, strict=False):
+            for tensor, pointer in zip(tensors, arguments, strict=False):
                 self.buffers.append(self.buffer(pointer, tensor))
             self.inputs = dict(zip(k.operands, self.buffers, strict=False))
-            self.outputs = self.buffers[len(k.operands):]
+            self.outputs = self.buffers[len(k.operands) :]
             for op in k.ops:  # every dim is computed here, where all later uses are dominated
                 for r in op.results:
                     self.shape(r)
@@ -149,7 +150,9 @@ class KernelBuilder:
         shape = [self.dim(d) for d in tensor.shape]
         size = im.value(im.product(shape))
         elem = scalars.storage_type(tensor.elem)
-        memory = memref.reinterpret_cast(ir.MemRefType.get([DYNAMIC], elem), pointer, [], [size], [], [0], [DYNAMIC], [1])
+        memory = memref.reinterpret_cast(
+            ir.MemRefType.get([DYNAMIC], elem), pointer, [], [size], [], [0], [DYNAMIC], [1]
+        )
         return Buffer(memory, tensor.elem, shape, row_major(shape))
 
     def dim(self, d: dims.Dim) -> im.Index:
@@ -173,8 +176,14 @@ class KernelBuilder:
             yield op.induction_variable
             scf.YieldOp([])
 
-    def reduce(self, start: im.Index, stop: im.Index, step: im.Index, init: Sequence[ir.Value],
-               body: Callable[..., Sequence[ir.Value]]) -> list[ir.Value]:
+    def reduce(
+        self,
+        start: im.Index,
+        stop: im.Index,
+        step: im.Index,
+        init: Sequence[ir.Value],
+        body: Callable[..., Sequence[ir.Value]],
+    ) -> list[ir.Value]:
         """A loop that carries values: `body(i, *carried)` gives the next ones; returns the last."""
         op = scf.ForOp(im.value(start), im.value(stop), im.value(step), list(init))
         with ir.InsertionPoint(op.body):
@@ -193,8 +202,13 @@ class KernelBuilder:
             yield
             scf.YieldOp([])
 
-    def choose(self, condition: bool | ir.Value, type_: ir.Type, then: Callable[[], ir.Value],
-               otherwise: Callable[[], ir.Value]) -> ir.Value:
+    def choose(
+        self,
+        condition: bool | ir.Value,
+        type_: ir.Type,
+        then: Callable[[], ir.Value],
+        otherwise: Callable[[], ir.Value],
+    ) -> ir.Value:
         """`then() if condition else otherwise()`, evaluating only the one that is needed."""
         if isinstance(condition, bool):
             return then() if condition else otherwise()
@@ -222,7 +236,10 @@ class KernelBuilder:
         types = ["ptr"] * pointers + ["i64"] * len(self.kernel.symbols)
         lines = [f"define void @{self.name}(ptr %args, i64 %begin, i64 %end) {{"]
         for i, type_ in enumerate(types):
-            lines += [f"  %p{i} = getelementptr inbounds i64, ptr %args, i64 {i}", f"  %a{i} = load {type_}, ptr %p{i}, align 8"]
+            lines += [
+                f"  %p{i} = getelementptr inbounds i64, ptr %args, i64 {i}",
+                f"  %a{i} = load {type_}, ptr %p{i}, align 8",
+            ]
         call = ", ".join([*(f"{t} %a{i}" for i, t in enumerate(types)), "i64 %begin", "i64 %end"])
         return "\n".join([*lines, f"  call void @{self.name}_body({call})", "  ret void", "}", ""])
 

@@ -62,9 +62,17 @@ def arithmetic(elem: str, target, columns: im.Index | None = None) -> Arithmetic
     return Arithmetic(elem, compute, lanes, target.has_fma)
 
 
-def sum_products(b: KernelBuilder, sums: Arithmetic, rows: int, vectors: int, first: im.Index, last: im.Index,
-                 load: Loader, acc: Sequence[ir.Value]) -> list[ir.Value]:
-    """acc[r, v] += a[r, k]·b[k, v] for k in [first, last), one block's share; `load(k)` gives (a per row, b per vector).
+def sum_products(
+    b: KernelBuilder,
+    sums: Arithmetic,
+    rows: int,
+    vectors: int,
+    first: im.Index,
+    last: im.Index,
+    load: Loader,
+    acc: Sequence[ir.Value],
+) -> list[ir.Value]:
+    """acc[r, v] += a[r, k]·b[k, v] for k in [first, last), a block's share; `load(k)` gives (a per row, b per vector).
 
     Accumulators are in row-major order.
     """
@@ -80,8 +88,16 @@ def sum_products(b: KernelBuilder, sums: Arithmetic, rows: int, vectors: int, fi
     return b.reduce(first, last, 1, acc, step)
 
 
-def sum_blocks(b: KernelBuilder, sums: Arithmetic, rows: int, vectors: int, terms: im.Index, load: Loader,
-               before: Sequence[ir.Value] | None = None, first: im.Index = 0) -> list[ir.Value]:
+def sum_blocks(
+    b: KernelBuilder,
+    sums: Arithmetic,
+    rows: int,
+    vectors: int,
+    terms: im.Index,
+    load: Loader,
+    before: Sequence[ir.Value] | None = None,
+    first: im.Index = 0,
+) -> list[ir.Value]:
     """The sums over k in [first, terms), in blocks, which are added to `before` (default: zeros)."""
     zeros = [sums.zero()] * (rows * vectors)
     if before is None and isinstance(terms, int) and terms <= BLOCK:
@@ -95,9 +111,15 @@ def sum_blocks(b: KernelBuilder, sums: Arithmetic, rows: int, vectors: int, term
     return b.reduce(first, terms, BLOCK, before or zeros, block)
 
 
-def row_tiles(b: KernelBuilder, rows: im.Index, height: int, first: im.Index, last: im.Index,
-              tile: Callable[[im.Index, int], None]) -> None:
-    """Calls `tile(start row, rows)` to emit tiles number `first` … `last` - 1 of the rows, each of at most `height` rows.
+def row_tiles(
+    b: KernelBuilder,
+    rows: im.Index,
+    height: int,
+    first: im.Index,
+    last: im.Index,
+    tile: Callable[[im.Index, int], None],
+) -> None:
+    """Calls `tile(start row, rows)` to emit the rows' tiles `first` … `last` - 1, each of at most `height` rows.
 
     A known number of rows is cut into tiles that differ by one row at most; else the last tile is emitted in pieces.
     """
@@ -163,11 +185,20 @@ def prefetch_distance(tiles: int, rows: int) -> int:
     return 32 if rows > 4 else 16
 
 
-def prefetch_panels(buffer, panel: im.Index, stride: im.Index, width: int, ahead: int, tiles: int, tile: im.Index,
-                    terms: im.Index, k: im.Index) -> None:
+def prefetch_panels(
+    buffer,
+    panel: im.Index,
+    stride: im.Index,
+    width: int,
+    ahead: int,
+    tiles: int,
+    tile: im.Index,
+    terms: im.Index,
+    k: im.Index,
+) -> None:
     """Asks for weights before they are needed, at row `k` (of `terms`) of the panel that starts at `panel`.
 
-    `ahead` = 1: each of the unit's row tiles asks for its share of the next panel, spread over k (the largest single gain
+    `ahead` = 1: each of the unit's row tiles asks for a share of the next panel, spread over k (the largest single gain
     on cold weights). `ahead` > 1: the row that many rows ahead in the stream, where few tiles share a panel.
     """
     line = 64 // scalars.byte_width(buffer.elem)
@@ -191,9 +222,17 @@ def column_masks(width: int, vectors: int, columns: im.Index, start: im.Index, e
     return [vector.create_mask(type_, [im.value(im.maximum(im.sub(left, v * width), 0))]) for v in range(vectors)]
 
 
-def store_tile(b: KernelBuilder, ev, result: ir.Value, lanes_of: Callable[[int], object], points: Callable[[int, int], Sequence[im.Index]],
-               rows: int, vectors: int, element: Callable[[Sequence[im.Index], object, ir.Value], ir.Value],
-               acc: Sequence[ir.Value]) -> None:
+def store_tile(
+    b: KernelBuilder,
+    ev,
+    result: ir.Value,
+    lanes_of: Callable[[int], object],
+    points: Callable[[int, int], Sequence[im.Index]],
+    rows: int,
+    vectors: int,
+    element: Callable[[Sequence[im.Index], object, ir.Value], ir.Value],
+    acc: Sequence[ir.Value],
+) -> None:
     """Runs the epilogue on a tile: `element(point, lanes, sum)` gives the root's result there, which the kernel's
     results are computed from and stored."""
     for r in range(rows):

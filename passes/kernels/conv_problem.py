@@ -57,11 +57,26 @@ class Conv:
         group = op.attr("group")
         rank = len(x.shape) - 2
         kernel_shape = kernel.func.attributes["kernel.window"] if "kernel.window" in kernel.func.attributes else None
-        window = list(ir.DenseI64ArrayAttr(kernel_shape)) if kernel_shape else Tensor.of(op.operands[1].type).shape[:rank]
+        window = (
+            list(ir.DenseI64ArrayAttr(kernel_shape)) if kernel_shape else Tensor.of(op.operands[1].type).shape[:rank]
+        )
         strides, dilations = op.attr("strides"), op.attr("dilations")
         channels, filters = x.shape[-1], result.shape[-1]
-        return cls(op, x.elem, x.shape[0], tuple(x.shape[1:-1]), tuple(result.shape[1:-1]), tuple(window), tuple(strides),
-                   tuple(dilations), tuple(op.attr("pads")[:rank]), any(op.attr("pads")), group, channels // group, filters // group)
+        return cls(
+            op,
+            x.elem,
+            x.shape[0],
+            tuple(x.shape[1:-1]),
+            tuple(result.shape[1:-1]),
+            tuple(window),
+            tuple(strides),
+            tuple(dilations),
+            tuple(op.attr("pads")[:rank]),
+            any(op.attr("pads")),
+            group,
+            channels // group,
+            filters // group,
+        )
 
 
 @dataclass

@@ -1,4 +1,4 @@
-"""Kernel kind `conv_transpose`: transposed convolution over channels-last tensors, gathered, so that no two units write one
+"""Kernel kind `conv_transpose`: transposed convolution of channels-last tensors, gathered, so that no units write one
 element.
 
 The result's pixels fall into phases by their position modulo the strides; those of one phase read x like a convolution
@@ -96,15 +96,19 @@ class _PhaseTiles(PixelTiles):
         return im.floordiv(unit, phases)
 
     def _shifts(self, tap: im.Index) -> list[im.Index]:
-        """Per axis: strides · (x's pixel - the pixel's number in its phase); a multiple where the tap meets the phase."""
+        """Per axis: strides · (x's pixel - the pixel's number in its phase); a multiple where the tap meets it."""
         taps = unflattened_tap(tap, self.p.kernel)
-        return [im.sub(im.add(phase, pad), im.mul(t, d))
-                for phase, pad, t, d in zip(self.phase, self.whole.pads, taps, self.whole.dilations, strict=True)]
+        return [
+            im.sub(im.add(phase, pad), im.mul(t, d))
+            for phase, pad, t, d in zip(self.phase, self.whole.pads, taps, self.whole.dilations, strict=True)
+        ]
 
     def _position(self, tap: im.Index) -> list[im.Index]:
         return [im.floordiv_signed(shift, s) for shift, s in zip(self._shifts(tap), self.whole.strides, strict=True)]
 
-    def _add_tap(self, pixels: Pixels, rows: int, tap: im.Index, pixel: im.Index, acc: Sequence[ir.Value]) -> list[ir.Value]:
+    def _add_tap(
+        self, pixels: Pixels, rows: int, tap: im.Index, pixel: im.Index, acc: Sequence[ir.Value]
+    ) -> list[ir.Value]:
         meets: bool | ir.Value = True
         for shift, s in zip(self._shifts(tap), self.whole.strides, strict=True):
             meets = im.both(meets, im.compare(im.mul(im.floordiv_signed(shift, s), s), "==", shift))
@@ -120,8 +124,10 @@ class _PhaseTiles(PixelTiles):
     def _store(self, pixels: Pixels, rows: int, acc: Sequence[ir.Value]) -> None:
         """Pixels of the last, partial period are left out."""
         for r in range(rows):
-            place = [im.add(im.mul(j, s), phase)
-                     for j, s, phase in zip(pixels.points[r][1:], self.whole.strides, self.phase, strict=True)]
+            place = [
+                im.add(im.mul(j, s), phase)
+                for j, s, phase in zip(pixels.points[r][1:], self.whole.strides, self.phase, strict=True)
+            ]
             inside: bool | ir.Value = True
             for i, extent, s in zip(place, self.result_size, self.whole.strides, strict=True):
                 if not isinstance(extent, int) or extent % s:
@@ -135,7 +141,9 @@ class _PhaseTiles(PixelTiles):
 
         def plain(k: im.Index) -> list[ir.Value]:
             row = im.add(im.mul(im.add(first, k), self.filters), self.start)
-            return [self.sums.widen(self.w.load_vector(im.add(row, v * self.s.lanes), self.s.lanes, m))
-                    for v, m in enumerate(self.masks)]
+            return [
+                self.sums.widen(self.w.load_vector(im.add(row, v * self.s.lanes), self.s.lanes, m))
+                for v, m in enumerate(self.masks)
+            ]
 
         return plain

@@ -1,8 +1,8 @@
 """Convolution with one channel and one filter a group: vectors run over channels, a tile over pixels of one row.
 
 Loops: row → block of pixels → vector of channels → taps. That order keeps the input rows in cache (channels outside the
-pixels cost up to 1.9×). A column of x is loaded once for all pixels of the block that it touches. Taps outside x are left
-out, which changes no bit. Same order of summation as conv.py: taps in row-major order.
+pixels cost up to 1.9×). A column of x is loaded once for all pixels of the block that it touches. Taps outside x are
+left out, which changes no bit. Same order of summation as conv.py: taps in row-major order.
 """
 
 from __future__ import annotations
@@ -77,7 +77,9 @@ class _Emitter:
                 outer.append(im.mod(rest, extent))
                 rest = im.floordiv(rest, extent)
             self.outer = [rest, *outer[::-1]]
-            self.corner = [im.sub(im.mul(o, s), pad) for o, s, pad in zip(self.outer[1:], p.strides, p.pads, strict=False)]
+            self.corner = [
+                im.sub(im.mul(o, s), pad) for o, s, pad in zip(self.outer[1:], p.strides, p.pads, strict=False)
+            ]
             tiles = b.dim(contraction.tile_count(p.out[-1], self.s.pixels))
             contraction.row_tiles(b, self.out[-1], self.s.pixels, 0, tiles, self._pixels)
 
@@ -86,7 +88,11 @@ class _Emitter:
         p = self.p
         left = im.sub(im.mul(first, p.strides[-1]), p.pads[-1])
         reach = (count - 1) * p.strides[-1] + (p.kernel[-1] - 1) * p.dilations[-1]
-        inside = im.both(im.compare(left, ">=", 0), im.compare(im.add(left, reach), "<", self.size[-1])) if p.padded else True
+        inside = (
+            im.both(im.compare(left, ">=", 0), im.compare(im.add(left, reach), "<", self.size[-1]))
+            if p.padded
+            else True
+        )
         if isinstance(inside, bool):
             self._channels(first, count, left, not inside)
             return
@@ -106,23 +112,38 @@ class _Emitter:
             with self.ev.scope():
                 self._tile(first, count, left, edge, whole, vector.create_mask(type_, [im.value(channels - whole)]))
 
-    def _tile(self, first: im.Index, count: int, left: im.Index, edge: bool, channel: im.Index, mask: ir.Value | None) -> None:
+    def _tile(
+        self, first: im.Index, count: int, left: im.Index, edge: bool, channel: im.Index, mask: ir.Value | None
+    ) -> None:
         acc = self._taps([], [], [self.sums.zero()] * count, count, left, edge, channel, mask)
         lanes = Lanes(self.s.lanes, len(self.p.size) + 1, mask)
 
         def point(r: int, _v: int) -> list[im.Index]:
             return [*self.outer, im.add(first, r), channel]
 
-        contraction.store_tile(self.b, self.ev, self.p.op.results[0], lambda _: lanes, point, count, 1, self._element, acc)
+        contraction.store_tile(
+            self.b, self.ev, self.p.op.results[0], lambda _: lanes, point, count, 1, self._element, acc
+        )
 
     def _element(self, point: Sequence[im.Index], lanes: Lanes, total: ir.Value) -> ir.Value:
         bias = self.p.op.operands[2] if len(self.p.op.operands) > 2 else None
         if bias is not None:
-            total = scalars.add(total, self.sums.widen(self.ev.at(bias, (point[-1],), Lanes(lanes.width, 0, lanes.mask))))
+            total = scalars.add(
+                total, self.sums.widen(self.ev.at(bias, (point[-1],), Lanes(lanes.width, 0, lanes.mask)))
+            )
         return self.sums.narrow(total)
 
-    def _taps(self, position: list[im.Index], at: list[im.Index], acc: list[ir.Value], count: int, left: im.Index,
-              edge: bool, channel: im.Index, mask: ir.Value | None) -> list[ir.Value]:
+    def _taps(
+        self,
+        position: list[im.Index],
+        at: list[im.Index],
+        acc: list[ir.Value],
+        count: int,
+        left: im.Index,
+        edge: bool,
+        channel: im.Index,
+        mask: ir.Value | None,
+    ) -> list[ir.Value]:
         """A loop per axis of the window over the taps inside x; the last axis is unrolled."""
         p, axis = self.p, len(position)
         if axis == len(p.size) - 1:
@@ -133,11 +154,27 @@ class _Emitter:
         if p.padded:
             low = im.ceildiv(im.maximum(im.sub(0, corner), 0), step)
             high = im.minimum(extent, im.ceildiv(im.maximum(im.sub(self.size[axis], corner), 0), step))
-        return self.b.reduce(low, high, 1, acc, lambda i, *carried: self._taps(
-            [*position, i], [*at, im.add(corner, im.mul(i, step))], list(carried), count, left, edge, channel, mask))
+        return self.b.reduce(
+            low,
+            high,
+            1,
+            acc,
+            lambda i, *carried: self._taps(
+                [*position, i], [*at, im.add(corner, im.mul(i, step))], list(carried), count, left, edge, channel, mask
+            ),
+        )
 
-    def _row_of_taps(self, position: list[im.Index], at: list[im.Index], acc: list[ir.Value], count: int, left: im.Index,
-                     edge: bool, channel: im.Index, mask: ir.Value | None) -> list[ir.Value]:
+    def _row_of_taps(
+        self,
+        position: list[im.Index],
+        at: list[im.Index],
+        acc: list[ir.Value],
+        count: int,
+        left: im.Index,
+        edge: bool,
+        channel: im.Index,
+        mask: ir.Value | None,
+    ) -> list[ir.Value]:
         p, w = self.p, self.w
         row = self.outer[0]
         for i, extent in zip([*at, 0], self.size, strict=True):
@@ -158,8 +195,9 @@ class _Emitter:
                 after[pixel] = self.sums.multiply_add(columns[column], weight, after[pixel])
         return after
 
-    def _column(self, row_start: im.Index, column: int, left: im.Index, edge: bool, channel: im.Index,
-                mask: ir.Value | None) -> ir.Value:
+    def _column(
+        self, row_start: im.Index, column: int, left: im.Index, edge: bool, channel: im.Index, mask: ir.Value | None
+    ) -> ir.Value:
         """A vector of channels of x's pixel `column` to the right of the block's first tap; zeros outside x."""
         place = im.add(row_start, column * self.p.group)
         if not edge:

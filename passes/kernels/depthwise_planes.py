@@ -82,8 +82,17 @@ class _Emitter:
                 total = scalars.add(total, scalars.splat(self.sums.widen(self.ev.at(bias, (channel,))), lanes))
             return self.sums.narrow(total)
 
-        contraction.store_tile(b, self.ev, self.op.results[0], where.__getitem__,
-                               lambda _, v: [image, channel, row, columns[v]], 1, self.vectors, element, acc)
+        contraction.store_tile(
+            b,
+            self.ev,
+            self.op.results[0],
+            where.__getitem__,
+            lambda _, v: [image, channel, row, columns[v]],
+            1,
+            self.vectors,
+            element,
+            acc,
+        )
 
     def _row_of_taps(self, line: im.Index, weights: im.Index, start: im.Index, acc: list[ir.Value]) -> list[ir.Value]:
         for tap in range(self.window[1]):

@@ -1,6 +1,6 @@
 """An outlined kernel at level kernels: a private function over onnx ops, with its kind, schedule and symbols.
 
-    func.func private @k3(%x: tensor<?x64xf32, ["N", 64]>, …) -> … attributes {kernel.kind = "map", …} { onnx ops; return }
+func.func private @k3(%x: tensor<?x64xf32, ["N", 64]>, …) -> … attributes {kernel.kind = "map", …} { onnx ops; return }
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FAILURES: dict[str, str] = {}
 
 @dataclass(frozen=True)
 class Launch:
-    """How a kernel is called: its parallel extent (a Dim over the kernel's symbols) and the least work worth a thread."""
+    """How a kernel is called: its parallel extent, a Dim over the kernel's symbols, and the least work for a thread."""
 
     extent: dims.Dim
     grain: int = 1
@@ -60,7 +60,11 @@ class KernelFunction:
     def constants(self) -> frozenset[int]:
         """Positions of the operands that are constant in every call."""
         attributes = self.func.attributes
-        return frozenset(ir.DenseI64ArrayAttr(attributes["kernel.constants"])) if "kernel.constants" in attributes else frozenset()
+        return (
+            frozenset(ir.DenseI64ArrayAttr(attributes["kernel.constants"]))
+            if "kernel.constants" in attributes
+            else frozenset()
+        )
 
     @property
     def packed(self) -> bool:
@@ -72,8 +76,10 @@ class KernelFunction:
         attribute = self.func.attributes["kernel.schedule"] if "kernel.schedule" in self.func.attributes else None
         if attribute is None:
             return {}
-        return {e.name: ir.IntegerAttr(e.attr).value if isinstance(e.attr, ir.IntegerAttr) else ir.StringAttr(e.attr).value
-                for e in ir.DictAttr(attribute)}
+        return {
+            e.name: ir.IntegerAttr(e.attr).value if isinstance(e.attr, ir.IntegerAttr) else ir.StringAttr(e.attr).value
+            for e in ir.DictAttr(attribute)
+        }
 
 
 def used_symbols(kernel: KernelFunction) -> list[str]:

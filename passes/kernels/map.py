@@ -1,4 +1,4 @@
-"""Kernel kind `map`: every element of the result is evaluated by itself; loops are scalar, LLVM vectorises the innermost.
+"""Kernel kind `map`: each element of the result is evaluated alone; loops are scalar, LLVM vectorises the innermost.
 
 Dims that all operands treat alike are merged first, so that a chain over equal shapes is one long loop. A transposition
 that moves the innermost axis has loops of its own (transposition.py).
@@ -113,7 +113,9 @@ def unflattened(row: im.Index, sizes: list[im.Index]) -> list[im.Index]:
     return [row, *points[::-1]] if sizes else []
 
 
-def _nest(b: KernelBuilder, ev: Evaluator, groups: list[list[int]], sizes: list[im.Index], point: list[im.Index]) -> None:
+def _nest(
+    b: KernelBuilder, ev: Evaluator, groups: list[list[int]], sizes: list[im.Index], point: list[im.Index]
+) -> None:
     if len(point) < len(sizes):
         with b.loop(0, sizes[len(point)]) as i:
             _nest(b, ev, groups, sizes, [*point, i])

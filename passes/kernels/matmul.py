@@ -35,9 +35,9 @@ UNKNOWN_SHARES = 8  # row tiles that share the prefetch of a panel where their n
 @dataclass(frozen=True)
 class MatmulSchedule:
     """Register tile `rows` × `vectors` of `lanes`; `group` row tiles a unit; `packed`: B lies in panels;
-    `prefetch`: how far ahead they are asked for (contraction.prefetch_panels); `chunk`: terms that all row tiles of a unit
-    go through before the next ones, their sums being kept on the stack (0: all at once); `copied`: a unit first copies
-    its panel of B (or a chunk of it) to the stack."""
+    `prefetch`: how far ahead they are asked for (contraction.prefetch_panels); `chunk`: terms that all row tiles of a
+    unit go through before the next ones, their sums being kept on the stack (0: all at once); `copied`: a unit first
+    copies its panel of B (or a chunk of it) to the stack."""
 
     rows: int
     vectors: int
@@ -54,7 +54,7 @@ class MatmulSchedule:
 
 
 def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
-    """The heuristic schedule for the kernel's shapes; B is packed if it is constant, else each unit copies its panel."""
+    """The heuristic schedule for the kernel's shapes; a constant B is packed, of another each unit copies its panel."""
     p = Matmul.of(kernel)
     sums = contraction.arithmetic(p.elem, target, p.n)
     packed = int(p.b_position in kernel.constants and p.has_n and not p.transposed_batch_b)
@@ -211,8 +211,12 @@ class _Emitter:
         lines = [im.mod(im.add(row, r), self.s.group * self.s.rows) for r in range(rows)]
         places = [im.add(im.mul(line, self.s.width), v * self.s.lanes) for line in lines for v in range(self.s.vectors)]
         begins = im.compare(self.start, "==", 0)
-        before = [self.b.choose(begins, self.sums.type, self.sums.zero, lambda at=at: self.partial.load_vector(at, self.s.lanes))
-                  for at in places]
+        before = [
+            self.b.choose(
+                begins, self.sums.type, self.sums.zero, lambda at=at: self.partial.load_vector(at, self.s.lanes)
+            )
+            for at in places
+        ]
         stop = im.minimum(im.add(self.start, self.s.chunk), self.k)
         acc = contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, stop, load, before, self.start)
         ends = im.compare(stop, "==", self.k)
@@ -232,7 +236,9 @@ class _Emitter:
         def point(r: int, v: int):
             return self.p.result_point(batch, points[r], self.columns[v])
 
-        contraction.store_tile(self.b, self.ev, result, self.lanes.__getitem__, point, rows, self.s.vectors, self._element, acc)
+        contraction.store_tile(
+            self.b, self.ev, result, self.lanes.__getitem__, point, rows, self.s.vectors, self._element, acc
+        )
 
     def _element(self, point, lanes: Lanes, total: ir.Value) -> ir.Value:
         return self.sums.narrow(self.p.scaled(self.b, self.ev, point, lanes, total, self.sums))
@@ -253,12 +259,30 @@ class _Emitter:
         def load(k: im.Index, row: im.Index):
             at = im.add(base, im.mul(k, s.width))
             if s.prefetch and not s.chunk:
-                contraction.prefetch_panels(buffer, base, buffer.strides[-3], s.width, s.prefetch, self.shares,
-                                            im.floordiv(row, s.rows), self.k, k)
+                contraction.prefetch_panels(
+                    buffer,
+                    base,
+                    buffer.strides[-3],
+                    s.width,
+                    s.prefetch,
+                    self.shares,
+                    im.floordiv(row, s.rows),
+                    self.k,
+                    k,
+                )
             elif s.prefetch:
                 begin = im.add(base, im.mul(self.start, s.width))
-                contraction.prefetch_panels(buffer, begin, s.chunk * s.width, s.width, s.prefetch, self.shares,
-                                            im.floordiv(row, s.rows), s.chunk, im.sub(k, self.start))
+                contraction.prefetch_panels(
+                    buffer,
+                    begin,
+                    s.chunk * s.width,
+                    s.width,
+                    s.prefetch,
+                    self.shares,
+                    im.floordiv(row, s.rows),
+                    s.chunk,
+                    im.sub(k, self.start),
+                )
             return [buffer.load_vector(im.add(at, v * s.lanes), s.lanes) for v in range(s.vectors)]
 
         return load

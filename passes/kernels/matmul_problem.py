@@ -69,9 +69,23 @@ class Matmul:
         lead = result.shape[: len(result.shape) - has_m - has_n]
         m = result.shape[len(lead)] if has_m else 1
         merge = has_m and not trans_a and not batch_a and b_rank <= 2 and a.shape[:-2] == lead
-        return cls(op, result.elem if op.name == "Gemm" else a.elem, () if merge else lead, (*lead, m) if merge else (m,), n, k,
-                   trans_a, trans_b, batch_a, batch_b, has_m, has_n, float(op.attr("alpha", 1.0)) if scaled else 1.0,
-                   float(op.attr("beta", 1.0)) if op.name == "Gemm" else 0.0, position)
+        return cls(
+            op,
+            result.elem if op.name == "Gemm" else a.elem,
+            () if merge else lead,
+            (*lead, m) if merge else (m,),
+            n,
+            k,
+            trans_a,
+            trans_b,
+            batch_a,
+            batch_b,
+            has_m,
+            has_n,
+            float(op.attr("alpha", 1.0)) if scaled else 1.0,
+            float(op.attr("beta", 1.0)) if op.name == "Gemm" else 0.0,
+            position,
+        )
 
     def result_point(self, batch: Sequence[im.Index], row: Sequence[im.Index], column: im.Index) -> list[im.Index]:
         return [*batch, *(row if self.has_m else []), *([column] if self.has_n else [])]
@@ -130,7 +144,9 @@ class Matmul:
 
         return panel
 
-    def scaled(self, b: KernelBuilder, ev: Evaluator, point, lanes: Lanes, total: ir.Value, sums: Arithmetic) -> ir.Value:
+    def scaled(
+        self, b: KernelBuilder, ev: Evaluator, point, lanes: Lanes, total: ir.Value, sums: Arithmetic
+    ) -> ir.Value:
         """alpha·total + beta·c at the point."""
         if self.alpha != 1.0:
             total = scalars.mul(total, scalars.constant_like(self.alpha, total))
@@ -159,17 +175,22 @@ def _batch_offset(batch: Sequence[im.Index], extents: Sequence[im.Index], stride
     offset: im.Index = 0
     if not batch:
         return offset
-    for i, extent, stride in zip(batch[len(batch) - len(extents):], extents, strides, strict=True):
-        step = im.select(im.compare(extent, "==", 1), 0, stride) if not isinstance(extent, int) or extent == 1 else stride
+    for i, extent, stride in zip(batch[len(batch) - len(extents) :], extents, strides, strict=True):
+        step = (
+            im.select(im.compare(extent, "==", 1), 0, stride) if not isinstance(extent, int) or extent == 1 else stride
+        )
         offset = im.add(offset, im.mul(i, step))
     return offset
 
 
 def _broadcast(point: Sequence[im.Index], extents: Sequence[im.Index]) -> list[im.Index]:
     """The operand's own point: leading dims it lacks are dropped, batch dims of one element are 0."""
-    own = list(point)[len(point) - len(extents):]
+    own = list(point)[len(point) - len(extents) :]
     lead = len(extents) - 2
-    return [im.select(im.compare(e, "==", 1), 0, i) if n < lead else i for n, (i, e) in enumerate(zip(own, extents, strict=True))]
+    return [
+        im.select(im.compare(e, "==", 1), 0, i) if n < lead else i
+        for n, (i, e) in enumerate(zip(own, extents, strict=True))
+    ]
 
 
 def _permuted(point: Sequence[im.Index], axes: Sequence[int]) -> list[im.Index]:
@@ -196,7 +217,11 @@ def _by_lane(b: KernelBuilder, ev: Evaluator, v: ir.Value, point, lanes: Lanes) 
     elements = []
     for i in range(lanes.width):
         at = [*point[:axis], im.minimum(im.add(point[axis], i), im.sub(b.shape(v)[-1], 1))]
-        own = at[len(at) - len(extents):]
+        own = at[len(at) - len(extents) :]
         own = [im.select(im.compare(e, "==", 1), 0, p) for p, e in zip(own, extents, strict=True)]
         elements.append(ev.at(v, own))
-    return vector.from_elements(scalars.vector_of(elements[0].type, lanes.width), elements) if lanes.width > 1 else elements[0]
+    return (
+        vector.from_elements(scalars.vector_of(elements[0].type, lanes.width), elements)
+        if lanes.width > 1
+        else elements[0]
+    )

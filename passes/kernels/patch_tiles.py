@@ -1,4 +1,4 @@
-"""Direct convolution of few channels: each unit copies its window's rows of x, zeros around them, into a patch on the stack.
+"""Direct convolution of few channels: a unit copies its window's rows of x, zeros around, to a patch on the stack.
 
 A unit is a run of pixels of one row of the result. In the patch the columns and channels of a tap row are one run of
 terms, and a pixel's place is a constant, so that nothing but multiply-adds is left in the innermost loop; with few
@@ -51,7 +51,12 @@ def applies(p: Conv, target) -> bool:
     terms = p.taps * p.channels
     weights = terms * p.filters * scalars.byte_width(p.elem)
     few = 16 if isinstance(p.filters, int) and p.filters * 32 <= target.vector_bits else 12
-    return 1 < terms <= BLOCK and p.channels <= few and weights <= target.l2_bytes // 4 and _pixel_bytes(p) <= PATCH_BYTES // 16
+    return (
+        1 < terms <= BLOCK
+        and p.channels <= few
+        and weights <= target.l2_bytes // 4
+        and _pixel_bytes(p) <= PATCH_BYTES // 16
+    )
 
 
 def _pixel_bytes(p: Conv) -> int:
@@ -151,8 +156,9 @@ class _Emitter:
                 def point(r: int, v: int) -> list[im.Index]:
                     return [*outer, im.add(im.add(first, pixel), r), self.columns[v]]
 
-                contraction.store_tile(self.b, self.ev, p.op.results[0], self.lanes.__getitem__, point, rows, s.vectors,
-                                       self._element, acc)
+                contraction.store_tile(
+                    self.b, self.ev, p.op.results[0], self.lanes.__getitem__, point, rows, s.vectors, self._element, acc
+                )
 
         tiles = im.ceildiv(count, s.rows)
         contraction.row_tiles(self.b, count, s.rows, 0, tiles, tile)
@@ -160,7 +166,9 @@ class _Emitter:
     def _element(self, point: Sequence[im.Index], lanes: Lanes, total: ir.Value) -> ir.Value:
         bias = self.p.op.operands[2] if len(self.p.op.operands) > 2 else None
         if bias is not None:
-            total = scalars.add(total, self.sums.widen(self.ev.at(bias, (point[-1],), Lanes(lanes.width, 0, lanes.mask))))
+            total = scalars.add(
+                total, self.sums.widen(self.ev.at(bias, (point[-1],), Lanes(lanes.width, 0, lanes.mask)))
+            )
         return self.sums.narrow(total)
 
     def _sums(self, panel: int, pixel: im.Index, rows: int) -> list[ir.Value]:
@@ -177,7 +185,9 @@ class _Emitter:
                 at = im.add(start, k)
                 row = im.add(weights, im.mul(k, s.width))
                 pixels = [memref.load(self.patch, [im.value(im.add(at, r * step))]) for r in range(rows)]
-                return pixels, [self.sums.widen(self.w.load_vector(im.add(row, v * s.lanes), s.lanes)) for v in range(s.vectors)]
+                return pixels, [
+                    self.sums.widen(self.w.load_vector(im.add(row, v * s.lanes), s.lanes)) for v in range(s.vectors)
+                ]
 
             return contraction.sum_products(self.b, self.sums, rows, s.vectors, 0, terms, load, acc)
 

@@ -1,6 +1,6 @@
-"""Row tiles of pixels: the loops of a convolution over channels-last tensors, as a matmul whose rows are gathered by tap.
+"""Row tiles of pixels: the loops of a channels-last convolution, as a matmul whose rows are gathered by tap.
 
-No im2col and no padded copy: a row of the register tile is a pointer per tap, to zeros where the tap lies in the padding
+No im2col and no padded copy: a row of the register tile is a pointer per tap, to zeros where the tap is in the padding
 (adding 0·w changes no bit). An element is summed in the order (taps, channel), in blocks of whole taps of at most 512
 terms, or of 512 channels where one tap has more.
 """
@@ -98,7 +98,9 @@ class PixelTiles:
             pixels = replace(pixels, points=[[*([0] * len(self.p.out)), im.add(pixel, r)] for r in range(rows)])
         if self.p.dense:
             start = im.add(im.mul(pixel, self.all_channels), self.group_start)
-            acc = contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.channels, self._dense(start, rows, pixel))
+            acc = contraction.sum_blocks(
+                self.b, self.sums, rows, self.s.vectors, self.channels, self._dense(start, rows, pixel)
+            )
         else:
             acc = self._sum_taps(pixels, rows, pixel)
 
@@ -108,13 +110,24 @@ class PixelTiles:
         def point(r: int, v: int) -> list[im.Index]:
             return [*pixels.points[r], self.columns[v]]
 
-        contraction.store_tile(self.b, self.ev, self.p.op.results[0], self.lanes.__getitem__, point, rows, self.s.vectors,
-                               self._element, acc)
+        contraction.store_tile(
+            self.b,
+            self.ev,
+            self.p.op.results[0],
+            self.lanes.__getitem__,
+            point,
+            rows,
+            self.s.vectors,
+            self._element,
+            acc,
+        )
 
     def _element(self, point: Sequence[im.Index], lanes: Lanes, total: ir.Value) -> ir.Value:
         bias = self.p.op.operands[2] if len(self.p.op.operands) > 2 else None
         if bias is not None:
-            total = scalars.add(total, self.sums.widen(self.ev.at(bias, (point[-1],), Lanes(lanes.width, 0, lanes.mask))))
+            total = scalars.add(
+                total, self.sums.widen(self.ev.at(bias, (point[-1],), Lanes(lanes.width, 0, lanes.mask)))
+            )
         return self.sums.narrow(total)
 
     def _dense(self, start: im.Index, rows: int, pixel: im.Index):
@@ -146,7 +159,9 @@ class PixelTiles:
 
         return b.reduce(0, taps, per_block, zeros, block)
 
-    def _add_tap(self, pixels: Pixels, rows: int, tap: im.Index, pixel: im.Index, acc: Sequence[ir.Value]) -> list[ir.Value]:
+    def _add_tap(
+        self, pixels: Pixels, rows: int, tap: im.Index, pixel: im.Index, acc: Sequence[ir.Value]
+    ) -> list[ir.Value]:
         load = self._tap(pixels, rows, tap, pixel)
         if not isinstance(self.channels, int) or self.channels > BLOCK:
             return contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.channels, load, acc)
@@ -192,9 +207,17 @@ class PixelTiles:
         def packed(k: im.Index) -> list[ir.Value]:
             row = im.add(first, im.mul(k, s.width))
             if s.prefetch:
-                contraction.prefetch_panels(w, panel, w.strides[1], s.width, s.prefetch, s.group,
-                                            im.floordiv(pixel, s.rows), im.mul(self.channels, self.p.taps),
-                                            im.add(im.mul(tap, self.channels), k))
+                contraction.prefetch_panels(
+                    w,
+                    panel,
+                    w.strides[1],
+                    s.width,
+                    s.prefetch,
+                    s.group,
+                    im.floordiv(pixel, s.rows),
+                    im.mul(self.channels, self.p.taps),
+                    im.add(im.mul(tap, self.channels), k),
+                )
             return [self.sums.widen(w.load_vector(im.add(row, v * s.lanes), s.lanes)) for v in range(s.vectors)]
 
         return packed
@@ -206,8 +229,10 @@ class PixelTiles:
 
         def plain(k: im.Index) -> list[ir.Value]:
             row = im.add(first, im.mul(k, width))
-            return [self.sums.widen(self.w.load_vector(im.add(row, c), self.s.lanes, m))
-                    for c, m in zip(self.columns, self.masks, strict=True)]
+            return [
+                self.sums.widen(self.w.load_vector(im.add(row, c), self.s.lanes, m))
+                for c, m in zip(self.columns, self.masks, strict=True)
+            ]
 
         return plain
 

@@ -51,8 +51,13 @@ def zeros(b: KernelBuilder, like: Buffer, count: int) -> ir.Value:
     zero = ir.FloatAttr.get(elem, 0.0) if isinstance(elem, ir.FloatType) else ir.IntegerAttr.get(elem, 0)
     name = f"{b.name}_zeros"
     with ir.InsertionPoint(b.module.body):
-        memref.GlobalOp(name, type_, initial_value=ir.DenseElementsAttr.get_splat(tensor, zero), constant=True,
-                        sym_visibility="private")
+        memref.GlobalOp(
+            name,
+            type_,
+            initial_value=ir.DenseElementsAttr.get_splat(tensor, zero),
+            constant=True,
+            sym_visibility="private",
+        )
     return pointer(memref.get_global(type_, name))
 
 

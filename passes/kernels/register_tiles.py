@@ -12,14 +12,23 @@ LATENCY = 4  # cycles of a multiply-add
 MOST_VECTORS = 8
 
 
-def choose_tile(rows: dims.Dim, columns: dims.Dim, lanes: int, target, terms: dims.Dim = 512,
-                unknown: int = 1 << 16, most: int = MOST_VECTORS) -> tuple[int, int]:
+def choose_tile(
+    rows: dims.Dim,
+    columns: dims.Dim,
+    lanes: int,
+    target,
+    terms: dims.Dim = 512,
+    unknown: int = 1 << 16,
+    most: int = MOST_VECTORS,
+) -> tuple[int, int]:
     """(rows, vectors) of the tile with the lowest estimate for a sum of `terms`; rows not known count as `unknown`.
 
     At most `most` vectors."""
     m = rows if isinstance(rows, int) else unknown
     n = columns if isinstance(columns, int) else 1 << 16
-    heights = range(1, 15) if isinstance(rows, int) or unknown > 512 else (1, 2, 4, 8)  # tails are cut into powers of two
+    heights = (
+        range(1, 15) if isinstance(rows, int) or unknown > 512 else (1, 2, 4, 8)
+    )  # tails are cut into powers of two
     candidates = [(r, v) for v in range(1, most + 1) for r in heights if r * v + v + 1 <= target.vector_registers]
     wide = m >= 512 and isinstance(terms, int) and terms <= 1200
 

@@ -15,7 +15,7 @@ from mlir.dialects import arith, vector
 # arithmetic for them (and calls a function that nobody supplies)
 STORAGE = {"i1": "i8", "f16": "i16", "bf16": "i16"}
 # The element types that kernels compute with.
-ELEMENTS = frozenset("i1 i8 i16 i32 i64 ui8 ui16 ui32 ui64 f16 bf16 f32 f64".split())
+ELEMENTS = frozenset(["i1", "i8", "i16", "i32", "i64", "ui8", "ui16", "ui32", "ui64", "f16", "bf16", "f32", "f64"])
 _BITS = {"f16": 16, "bf16": 16, "f32": 32, "f64": 64}
 
 

@@ -1,8 +1,9 @@
 """The map kernel's way to transpose: square blocks of vectors, turned in registers.
 
-A Transpose that moves the innermost axis reads with a stride however its loops are ordered; here a block of as many rows
-as a vector has lanes is loaded along the operand's innermost axis and exchanged by shuffles, so that both sides move
-whole vectors. What follows element by element is computed on the turned vectors. Axes that stay neighbours are one.
+A Transpose that moves the innermost axis reads with a stride however its loops are ordered; here a block of as many
+rows as a vector has lanes is loaded along the operand's innermost axis and exchanged by shuffles, so that both sides
+move whole vectors. What follows element by element is computed on the turned vectors. Axes that stay neighbours are
+one.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ class Turn:
 
 
 def turn_of(kernel: KernelFunction) -> Turn | None:
-    """The kernel's transposition, if it is one of a plain operand that moves the innermost axis, followed element-wise."""
+    """The kernel's transposition, if it moves the innermost axis of a plain operand and is followed element-wise."""
     turns = [op for op in kernel.ops if op.name == "Transpose"]
     if len(turns) != 1 or len(kernel.results) != 1 or turns[0].operands[0] not in kernel.operands:
         return None
@@ -97,12 +98,21 @@ def emit(b: KernelBuilder, turn: Turn) -> None:
         stop = im.minimum(im.add(start, CHUNK), extents[turn.across])
         with b.loop(0, extents[-1], width) as column, b.loop(start, stop, width) as row:
             point[-1], point[turn.across] = column, row
-            full = im.both(im.compare(im.add(column, width), "<=", extents[-1]), im.compare(im.add(row, width), "<=", stop))
+            full = im.both(
+                im.compare(im.add(column, width), "<=", extents[-1]), im.compare(im.add(row, width), "<=", stop)
+            )
             _block(b, ev, turn, point, extents, width, full)
 
 
-def _block(b: KernelBuilder, ev: Evaluator, turn: Turn, point: list[im.Index], extents: list[im.Index], width: int,
-           full: bool | ir.Value) -> None:
+def _block(
+    b: KernelBuilder,
+    ev: Evaluator,
+    turn: Turn,
+    point: list[im.Index],
+    extents: list[im.Index],
+    width: int,
+    full: bool | ir.Value,
+) -> None:
     """One square block: without masks where it lies whole inside."""
     columns, rows = im.sub(extents[-1], point[-1]), im.sub(extents[turn.across], point[turn.across])
     if full is not False:
@@ -134,7 +144,9 @@ def _raw(buffer: Buffer) -> Buffer:
     return replace(buffer, elem=scalars.STORAGE.get(buffer.elem, buffer.elem))
 
 
-def _whole(b: KernelBuilder, ev: Evaluator, turn: Turn, point: list[im.Index], extents: list[im.Index], width: int) -> None:
+def _whole(
+    b: KernelBuilder, ev: Evaluator, turn: Turn, point: list[im.Index], extents: list[im.Index], width: int
+) -> None:
     read, written = _strides(turn, extents)
     source = _raw(b.inputs[turn.op.operands[0]])
     start = _offset(point, read)
@@ -145,8 +157,16 @@ def _whole(b: KernelBuilder, ev: Evaluator, turn: Turn, point: list[im.Index], e
         _store(b, ev, turn, place, written, v, None)
 
 
-def _partial(b: KernelBuilder, ev: Evaluator, turn: Turn, point: list[im.Index], extents: list[im.Index], width: int,
-             rows: im.Index, columns: im.Index) -> None:
+def _partial(
+    b: KernelBuilder,
+    ev: Evaluator,
+    turn: Turn,
+    point: list[im.Index],
+    extents: list[im.Index],
+    width: int,
+    rows: im.Index,
+    columns: im.Index,
+) -> None:
     read, written = _strides(turn, extents)
     source = _raw(b.inputs[turn.op.operands[0]])
     type_ = ir.VectorType.get([width], ir.IntegerType.get_signless(1))
@@ -163,8 +183,15 @@ def _partial(b: KernelBuilder, ev: Evaluator, turn: Turn, point: list[im.Index],
             _store(b, ev, turn, place, written, v, behind)
 
 
-def _store(b: KernelBuilder, ev: Evaluator, turn: Turn, place: list[im.Index], strides: list[im.Index], v: ir.Value,
-           mask: ir.Value | None) -> None:
+def _store(
+    b: KernelBuilder,
+    ev: Evaluator,
+    turn: Turn,
+    place: list[im.Index],
+    strides: list[im.Index],
+    v: ir.Value,
+    mask: ir.Value | None,
+) -> None:
     if turn.alone:
         _raw(b.outputs[0]).store_vector(v, _offset(place, strides), mask)
         return

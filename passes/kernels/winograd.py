@@ -1,9 +1,10 @@
 """Kernel kind `winograd`: a 3×3 convolution by Winograd's filtering, a few rows of tiles at a time.
 
     kernel.winograd(x, u [points², C, M], scratch [units, …], bias?) {tile, tiles, pads, group}
-A unit transforms the inputs of `group` rows of tiles, multiplies them with the weights point by point, and transforms the
-products back, so that what lies between stays in cache. For weights that do too; larger ones are better read once for
-all tiles (winograd_input, a matmul, winograd_output). A call works in the piece of scratch that its first unit has.
+A unit transforms the inputs of `group` rows of tiles, multiplies them with the weights point by point, and transforms
+the products back, so that what lies between stays in cache. For weights that do too; larger ones are better read once
+for all tiles (winograd_input, a matmul, winograd_output). A call works in the piece of scratch that its first unit
+has.
 """
 
 from __future__ import annotations
@@ -96,12 +97,16 @@ class _Emitter:
             count = im.mul(rows, self.columns)
             with b.loop(0, count) as number:
                 row, column = im.add(first, im.floordiv(number, self.columns)), im.mod(number, self.columns)
-                winograd_input.transform_tile(b, self.sums, self.base, self.zeros, self.moved, number, image, row, column)
+                winograd_input.transform_tile(
+                    b, self.sums, self.base, self.zeros, self.moved, number, image, row, column
+                )
             with b.loop(0, self.points) as point, b.loop(0, self.u.shape[1]) as panel:
                 self._multiply(point, panel, count)
             with b.loop(0, count) as number:
                 row, column = im.add(first, im.floordiv(number, self.columns)), im.mod(number, self.columns)
-                winograd_output.transform_tile(b, self.ev, self.sums, self.products, number, image, row, column, self._bias())
+                winograd_output.transform_tile(
+                    b, self.ev, self.sums, self.products, number, image, row, column, self._bias()
+                )
 
     def _bias(self) -> ir.Value | None:
         return self.op.operands[3] if len(self.op.operands) > 3 else None
@@ -125,8 +130,10 @@ class _Emitter:
             def load(k: im.Index):
                 at = im.add(start, k)
                 line = im.add(weights, im.mul(k, s.width))
-                return ([self.moved.load_flat(im.add(at, r * self.channels)) for r in range(rows)],
-                        [self.u.load_vector(im.add(line, v * s.lanes), s.lanes) for v in range(s.vectors)])
+                return (
+                    [self.moved.load_flat(im.add(at, r * self.channels)) for r in range(rows)],
+                    [self.u.load_vector(im.add(line, v * s.lanes), s.lanes) for v in range(s.vectors)],
+                )
 
             acc = contraction.sum_blocks(b, self.sums, rows, s.vectors, self.channels, load)
             out = im.add(im.add(target, im.mul(row, self.filters)), column)

@@ -40,8 +40,17 @@ def emit(b: KernelBuilder) -> None:
             transform_tile(b, sums, base, zeros, b.outputs[0], number, image, row, column)
 
 
-def transform_tile(b: KernelBuilder, sums: Arithmetic, base: ir.Value, zeros: ir.Value, out: Buffer, number: im.Index,
-                   image: im.Index, row: im.Index, column: im.Index) -> None:
+def transform_tile(
+    b: KernelBuilder,
+    sums: Arithmetic,
+    base: ir.Value,
+    zeros: ir.Value,
+    out: Buffer,
+    number: im.Index,
+    image: im.Index,
+    row: im.Index,
+    column: im.Index,
+) -> None:
     """The tile at (row, column) of an image becomes tile `number` of `out` [points, tiles, C]."""
     op = b.kernel.root
     x = b.inputs[op.operands[0]]
@@ -64,17 +73,29 @@ def _pointers(b: KernelBuilder, base: ir.Value, zeros: ir.Value, image, row, col
     tile, (above, before) = op.attr("tile"), op.attr("pads")[:2]
     top, left = im.sub(im.mul(row, tile), above), im.sub(im.mul(column, tile), before)
     points = SIZES[tile]
-    within = [[arith.cmpi(6, im.value(im.add(start, i)), im.value(extent)) for i in range(points)]
-              for start, extent in ((top, x.shape[1]), (left, x.shape[2]))]
+    within = [
+        [arith.cmpi(6, im.value(im.add(start, i)), im.value(extent)) for i in range(points)]
+        for start, extent in ((top, x.shape[1]), (left, x.shape[2]))
+    ]
     start = im.add(im.mul(image, x.strides[0]), im.add(im.mul(top, x.strides[1]), im.mul(left, x.strides[2])))
-    return [[arith.select(arith.andi(within[0][i], within[1][j]),
-                          pointers.advance(base, im.add(start, im.add(im.mul(x.strides[1], i), im.mul(x.strides[2], j))), x.elem),
-                          zeros) for j in range(points)] for i in range(points)]
+    return [
+        [
+            arith.select(
+                arith.andi(within[0][i], within[1][j]),
+                pointers.advance(base, im.add(start, im.add(im.mul(x.strides[1], i), im.mul(x.strides[2], j))), x.elem),
+                zeros,
+            )
+            for j in range(points)
+        ]
+        for i in range(points)
+    ]
 
 
 def _transform(sums, starts, x, out, number, channel, mask, tile: int) -> None:
-    values = [[sums.widen(pointers.load_vector(pointers.advance(p, channel, x.elem), sums.lanes, x.elem, mask)) for p in line]
-              for line in starts]
+    values = [
+        [sums.widen(pointers.load_vector(pointers.advance(p, channel, x.elem), sums.lanes, x.elem, mask)) for p in line]
+        for line in starts
+    ]
     transforms = Transforms(sums, tile)
     after = transforms.square(values, transforms.inputs)
     for i, line in enumerate(after):
@@ -82,5 +103,3 @@ def _transform(sums, starts, x, out, number, channel, mask, tile: int) -> None:
             point = im.mul(out.strides[0], i * len(line) + j)
             place = im.add(im.add(point, im.mul(number, out.strides[1])), channel)
             out.store_vector(sums.narrow(v), place, mask)
-
-

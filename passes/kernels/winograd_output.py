@@ -40,8 +40,17 @@ def emit(b: KernelBuilder) -> None:
             transform_tile(b, ev, sums, b.inputs[op.operands[0]], number, image, row, column, bias)
 
 
-def transform_tile(b: KernelBuilder, ev: Evaluator, sums: Arithmetic, products: Buffer, number: im.Index, image: im.Index,
-                   row: im.Index, column: im.Index, bias: ir.Value | None) -> None:
+def transform_tile(
+    b: KernelBuilder,
+    ev: Evaluator,
+    sums: Arithmetic,
+    products: Buffer,
+    number: im.Index,
+    image: im.Index,
+    row: im.Index,
+    column: im.Index,
+    bias: ir.Value | None,
+) -> None:
     """Tile `number` of `products` [points, tiles, M] becomes the result's at (row, column) of an image."""
     filters = Tensor.of(b.kernel.root.results[0].type).shape[3]
     whole = filters // sums.lanes * sums.lanes
@@ -55,16 +64,31 @@ def transform_tile(b: KernelBuilder, ev: Evaluator, sums: Arithmetic, products: 
             _pixels(b, ev, sums, products, number, [image, row, column, whole], mask, bias)
 
 
-def _pixels(b: KernelBuilder, ev: Evaluator, sums: Arithmetic, products: Buffer, number: im.Index, place: list[im.Index],
-            mask: ir.Value | None, bias: ir.Value | None) -> None:
+def _pixels(
+    b: KernelBuilder,
+    ev: Evaluator,
+    sums: Arithmetic,
+    products: Buffer,
+    number: im.Index,
+    place: list[im.Index],
+    mask: ir.Value | None,
+    bias: ir.Value | None,
+) -> None:
     op = b.kernel.root
     image, row, column, first = place
     tile = op.attr("tile")
     points = SIZES[tile]
     lanes = Lanes(sums.lanes, 3, mask)
     start = im.add(im.mul(number, products.strides[1]), first)
-    values = [[sums.widen(products.load_vector(im.add(start, im.mul(products.strides[0], i * points + j)), sums.lanes, mask))
-               for j in range(points)] for i in range(points)]
+    values = [
+        [
+            sums.widen(
+                products.load_vector(im.add(start, im.mul(products.strides[0], i * points + j)), sums.lanes, mask)
+            )
+            for j in range(points)
+        ]
+        for i in range(points)
+    ]
     transforms = Transforms(sums, tile)
     after = transforms.square(values, transforms.outputs)
     offset = None if bias is None else sums.widen(ev.at(bias, (first,), Lanes(sums.lanes, 0, mask)))
@@ -73,8 +97,17 @@ def _pixels(b: KernelBuilder, ev: Evaluator, sums: Arithmetic, products: Buffer,
             y, x = im.add(im.mul(row, tile), i), im.add(im.mul(column, tile), j)
             v = v if offset is None else scalars.add(v, offset)
             with b.when(_inside(b, op, y, x, i, j)), ev.scope():
-                contraction.store_tile(b, ev, op.results[0], lambda _: lanes, lambda r, _: [image, y, x, first], 1, 1,
-                                       lambda p, at, total: sums.narrow(total), [v])
+                contraction.store_tile(
+                    b,
+                    ev,
+                    op.results[0],
+                    lambda _: lanes,
+                    lambda r, _: [image, y, x, first],  # noqa: B023 (called at once)
+                    1,
+                    1,
+                    lambda p, at, total: sums.narrow(total),
+                    [v],
+                )
 
 
 def _inside(b: KernelBuilder, op, y: im.Index, x: im.Index, i: int, j: int) -> bool | ir.Value:

@@ -19,11 +19,13 @@ SIZES = {2: 4, 4: 6}  # results a tile and dimension → inputs
 _A, _B = sqrt(0.5), sqrt(2.0)
 WEIGHTS = {
     2: np.array([[1, 0, 0], [0.5, 0.5, 0.5], [0.5, -0.5, 0.5], [0, 0, 1]]),
-    4: np.array([
-        [1, 0, 0],
-        *([[1 / n, p / n, p * p / n] for p, n in ((_A, -1.5), (-_A, -1.5), (_B, 6.0), (-_B, 6.0))]),
-        [0, 0, 1],
-    ]),
+    4: np.array(
+        [
+            [1, 0, 0],
+            *([[1 / n, p / n, p * p / n] for p, n in ((_A, -1.5), (-_A, -1.5), (_B, 6.0), (-_B, 6.0))]),
+            [0, 0, 1],
+        ]
+    ),
 }
 
 
@@ -52,8 +54,14 @@ class Transforms:
             return [sub(d[0], d[2]), add(d[1], d[2]), sub(d[2], d[1]), sub(d[1], d[3])]
         even, odd = fma(-2.0, d[2], d[4]), fma(-2.0, d[1], d[3])
         even2, odd2 = fma(-0.5, d[2], d[4]), fma(-0.5, d[1], d[3])
-        return [fma(-2.5, d[2], add(d[0], d[4])), fma(_A, odd, even), fma(-_A, odd, even),
-                fma(_B, odd2, even2), fma(-_B, odd2, even2), fma(-2.5, d[3], add(d[1], d[5]))]
+        return [
+            fma(-2.5, d[2], add(d[0], d[4])),
+            fma(_A, odd, even),
+            fma(-_A, odd, even),
+            fma(_B, odd2, even2),
+            fma(-_B, odd2, even2),
+            fma(-2.5, d[3], add(d[1], d[5])),
+        ]
 
     def outputs(self, m: Sequence[ir.Value]) -> list[ir.Value]:
         """Aᵀ·m."""
@@ -63,9 +71,12 @@ class Transforms:
         even, odd, even2, odd2 = add(m[1], m[2]), sub(m[1], m[2]), add(m[3], m[4]), sub(m[3], m[4])
         scaled = scalars.mul(odd, scalars.constant_like(_A, odd))
         half = scalars.mul(scaled, scalars.constant_like(0.5, odd))
-        return [add(add(m[0], even), even2), fma(_B, odd2, scaled),
-                fma(2.0, even2, scalars.mul(even, scalars.constant_like(0.5, even))),
-                fma(2.0 * _B, odd2, add(half, m[5]))]
+        return [
+            add(add(m[0], even), even2),
+            fma(_B, odd2, scaled),
+            fma(2.0, even2, scalars.mul(even, scalars.constant_like(0.5, even))),
+            fma(2.0 * _B, odd2, add(half, m[5])),
+        ]
 
     def square(self, values: Sequence[Sequence[ir.Value]], line) -> list[list[ir.Value]]:
         """`line` along the columns, then along the rows of a square of vectors."""

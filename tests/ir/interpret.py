@@ -152,7 +152,6 @@ class _Frame:
             ]
         return [*carried, *stacked]
 
-
     def scan(self, op: ir.Operation) -> list[np.ndarray]:
         view = OnnxOp(op)
         values = [self.values[value] for value in op.operands]

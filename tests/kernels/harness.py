@@ -7,6 +7,7 @@ splits of its extent, which must all give the same bits.
 from __future__ import annotations
 
 import ctypes
+import itertools
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import ml_dtypes  # noqa: F401  (numpy learns bfloat16)
 import numpy as np
 from mlir import ir
 from mlir.dialects import func
+
 from onnxc.dialects import dims, onnx
 from onnxc.dialects.types import Tensor
 from onnxc.dialects.weights import dtype_of
@@ -60,11 +62,18 @@ class CompiledKernel:
         """The inputs as the kernel takes them."""
         arrays = [np.ascontiguousarray(x) for x in inputs]
         for packing in self.packings:
-            arrays[packing.position] = np.ascontiguousarray(packing.make(arrays[packing.position])).reshape(packing.shape)
+            arrays[packing.position] = np.ascontiguousarray(packing.make(arrays[packing.position])).reshape(
+                packing.shape
+            )
         return arrays
 
-    def call(self, arrays: Sequence[np.ndarray], outputs: Sequence[np.ndarray], bound: Mapping[str, int],
-             ranges: Sequence[tuple[int, int]] | None = None) -> int:
+    def call(
+        self,
+        arrays: Sequence[np.ndarray],
+        outputs: Sequence[np.ndarray],
+        bound: Mapping[str, int],
+        ranges: Sequence[tuple[int, int]] | None = None,
+    ) -> int:
         """Calls the kernel for each range (default: the whole extent); returns the status."""
         status = np.zeros(1, np.int32)
         pointers = [a.ctypes.data for a in [*arrays, *outputs]] + ([status.ctypes.data] if self.failures else [])
@@ -115,12 +124,13 @@ def _splits(extent: int) -> list[list[tuple[int, int]]]:
     for pieces in (2, 3, extent if extent <= 64 else 7):
         if 1 < pieces <= extent:
             cuts = [extent * i // pieces for i in range(pieces + 1)]
-            splits.append(list(zip(cuts, cuts[1:], strict=False))[::-1])
+            splits.append(list(itertools.pairwise(cuts))[::-1])
     return splits
 
 
-def compile_kernel(text: str, *, constants: Collection[int] = (), schedule: Schedule | None = None,
-                   mcpu: str = "native") -> CompiledKernel:
+def compile_kernel(
+    text: str, *, constants: Collection[int] = (), schedule: Schedule | None = None, mcpu: str = "native"
+) -> CompiledKernel:
     """Compiles the first function of `text`. `constants`: positions of operands that are constant (so may be packed);
     `schedule` overrides entries of the heuristic's choice."""
     target = target_for(mcpu)
@@ -136,7 +146,8 @@ def compile_kernel(text: str, *, constants: Collection[int] = (), schedule: Sche
         chosen = {**chosen, **schedule} if schedule and "algorithm" not in schedule else dict(schedule or chosen)
         i64 = ir.IntegerType.get_signless(64)
         function.attributes["kernel.schedule"] = ir.DictAttr.get(
-            {k: ir.IntegerAttr.get(i64, v) if isinstance(v, int) else ir.StringAttr.get(v) for k, v in chosen.items()})
+            {k: ir.IntegerAttr.get(i64, v) if isinstance(v, int) else ir.StringAttr.get(v) for k, v in chosen.items()}
+        )
         packings = kind.packings(kernel) if hasattr(kind, "packings") else []
         if packings:
             set_packed_types(kernel, packings)
@@ -149,9 +160,16 @@ def compile_kernel(text: str, *, constants: Collection[int] = (), schedule: Sche
         assert module.operation.verify()
         llvm_ir = lower_to_llvm(module) + builder.entry_ir()
         compiled = CompiledKernel(
-            _load(emit(llvm_ir, target), builder.name), [Tensor.of(v.type) for v in kernel.operands],
-            [Tensor.of(v.type) for v in kernel.results], kernel.symbols, [m for _, m in kernel.failures], extent, packings,
-            chosen, llvm_ir)
+            _load(emit(llvm_ir, target), builder.name),
+            [Tensor.of(v.type) for v in kernel.operands],
+            [Tensor.of(v.type) for v in kernel.results],
+            kernel.symbols,
+            [m for _, m in kernel.failures],
+            extent,
+            packings,
+            chosen,
+            llvm_ir,
+        )
     return compiled
 
 
@@ -165,7 +183,13 @@ def _load(code: bytes, name: str) -> ctypes._CFuncPtr:
     return function
 
 
-def run(text: str, *inputs: np.ndarray, constants: Collection[int] = (), schedule: Schedule | None = None,
-        mcpu: str = "native", **values: int) -> list[np.ndarray]:
+def run(
+    text: str,
+    *inputs: np.ndarray,
+    constants: Collection[int] = (),
+    schedule: Schedule | None = None,
+    mcpu: str = "native",
+    **values: int,
+) -> list[np.ndarray]:
     """Compiles and calls at once."""
     return compile_kernel(text, constants=constants, schedule=schedule, mcpu=mcpu)(*inputs, **values)

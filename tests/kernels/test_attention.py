@@ -16,7 +16,9 @@ def reference(q, k, v, mask, scale):
         return e / e.sum(-1, keepdims=True) @ v
 
 
-def check(batch, heads, queries, keys, width, value_width=None, kv_heads=None, rank=3, mask=None, dynamic=False, mcpu="native"):
+def check(
+    batch, heads, queries, keys, width, value_width=None, kv_heads=None, rank=3, mask=None, dynamic=False, mcpu="native"
+):
     rng = np.random.default_rng(0)
     kv_heads, value_width = kv_heads or heads, value_width or width
     q, k = numbers(rng, (batch, heads, queries, width)), numbers(rng, (batch, kv_heads, keys, width))
@@ -28,7 +30,11 @@ def check(batch, heads, queries, keys, width, value_width=None, kv_heads=None, r
         m[..., 0] = 0
     wide = [np.repeat(x.astype(np.float64), heads // kv_heads, axis=1) for x in (k, v)]
     expected = reference(q.astype(np.float64), *wide, m, scale)
-    lay = (lambda x: np.ascontiguousarray(x.transpose(0, 2, 1, 3)).reshape(x.shape[0], x.shape[2], -1)) if rank == 3 else (lambda x: x)
+    lay = (
+        (lambda x: np.ascontiguousarray(x.transpose(0, 2, 1, 3)).reshape(x.shape[0], x.shape[2], -1))
+        if rank == 3
+        else (lambda x: x)
+    )
     inputs = [lay(x) for x in (q, k, v)] + ([] if m is None else [m])
     names = {0: "B", 1: "S"} if rank == 3 else {0: "B", 2: "S"}
     keyed = {0: "B", 1: "T"} if rank == 3 else {0: "B", 2: "T"}
@@ -37,11 +43,11 @@ def check(batch, heads, queries, keys, width, value_width=None, kv_heads=None, r
     types += [] if m is None else [f"tensor<{spell(m.shape)}>"]
     out = f"tensor<{shape(lay(expected).shape, names)}>"
     args = ", ".join(f"%a{i}: {t}" for i, t in enumerate(types))
-    text = f'''func.func private @k({args}) -> {out}
+    text = f"""func.func private @k({args}) -> {out}
         attributes {{kernel.kind = "attention", kernel.root = "kernel.attention"}} {{
       %0 = "kernel.attention"({", ".join(f"%a{i}" for i in range(len(types)))}) {{scale = {scale:e} : f32, heads = {heads} : i64,
             kv_heads = {kv_heads} : i64}} : ({", ".join(types)}) -> {out}
-      return %0 : {out} }}'''
+      return %0 : {out} }}"""
     (result,) = run(text, *inputs, mcpu=mcpu)
     np.testing.assert_allclose(result, lay(expected), rtol=2e-5, atol=2e-6)
     return result

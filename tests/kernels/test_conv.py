@@ -19,11 +19,13 @@ def reference(x, w, bias, strides, dilations, pads, group):
     out = [(padded.shape[i + 1] - (window[i] - 1) * dilations[i] - 1) // strides[i] + 1 for i in range(rank)]
     result = np.zeros((x.shape[0], *out, m))
     for tap in itertools.product(*map(range, window)):
-        slices = [slice(t * d, t * d + (o - 1) * s + 1, s) for t, d, o, s in zip(tap, dilations, out, strides, strict=True)]
+        slices = [
+            slice(t * d, t * d + (o - 1) * s + 1, s) for t, d, o, s in zip(tap, dilations, out, strides, strict=True)
+        ]
         part = padded[(slice(None), *slices)]
         for g in range(group):
             columns = slice(g * (m // group), (g + 1) * (m // group))
-            result[..., columns] += part[..., g * c:(g + 1) * c] @ w[tap][:, columns].astype(np.float64)
+            result[..., columns] += part[..., g * c : (g + 1) * c] @ w[tap][:, columns].astype(np.float64)
     return result if bias is None else result + bias
 
 
@@ -33,28 +35,48 @@ def text_of(x, w, out, strides, dilations, pads, group, bias, elem="f32", more=(
     if dynamic:
         for axis, name in dynamic.items():
             shapes[0][axis] = name
-        shapes[2][:-1] = [f"O{i}" if dynamic.get(i) not in (None, "N") else dynamic.get(i, d) for i, d in enumerate(shapes[2][:-1])]
+        shapes[2][:-1] = [
+            f"O{i}" if dynamic.get(i) not in (None, "N") else dynamic.get(i, d) for i, d in enumerate(shapes[2][:-1])
+        ]
     types = [f"tensor<{spell(s, elem)}>" for s in shapes] + [f"tensor<{w.shape[-1]}x{elem}>"]
     names = "%x, %w, %b" if bias else "%x, %w"
     operands = ", ".join([types[0], types[1], *([types[3]] if bias else [])])
-    attributes = ", ".join(f"{n} = array<i64: {', '.join(map(str, v))}>" for n, v in
-                           (("strides", strides), ("dilations", dilations), ("pads", pads)))
+    attributes = ", ".join(
+        f"{n} = array<i64: {', '.join(map(str, v))}>"
+        for n, v in (("strides", strides), ("dilations", dilations), ("pads", pads))
+    )
     lines, last = [], "%r"
     for i, op in enumerate(more):
         lines.append(f'  %e{i} = "onnx.{op}"({last}) : ({types[2]}) -> {types[2]}')
         last = f"%e{i}"
     extra = "\n".join(lines)
     bias_argument = f", %b: {types[3]}" if bias else ""
-    return f'''func.func private @k(%x: {types[0]}, %w: {types[1]}{bias_argument}) -> {types[2]}
+    return f"""func.func private @k(%x: {types[0]}, %w: {types[1]}{bias_argument}) -> {types[2]}
     attributes {{kernel.kind = "conv", kernel.root = "kernel.conv"}} {{
   %r = "kernel.conv"({names}) {{{attributes}, group = {group} : i64}} : ({operands}) -> {types[2]}
 {extra}
   return {last} : {types[2]}
-}}'''
+}}"""
 
 
-def check(size, c, m, window, strides=None, dilations=None, pads=None, group=1, images=1, bias=True, constant=True,
-          elem="f32", schedule=None, dynamic=None, more=(), mcpu="native"):
+def check(
+    size,
+    c,
+    m,
+    window,
+    strides=None,
+    dilations=None,
+    pads=None,
+    group=1,
+    images=1,
+    bias=True,
+    constant=True,
+    elem="f32",
+    schedule=None,
+    dynamic=None,
+    more=(),
+    mcpu="native",
+):
     rank = len(size)
     strides, dilations, pads = strides or [1] * rank, dilations or [1] * rank, pads or [0] * 2 * rank
     rng = np.random.default_rng(0)
@@ -112,7 +134,9 @@ def test_conv(case, constant):
 def test_depthwise(case, constant):
     result = check(**case, m=case["c"], group=case["c"], constant=constant)
     general = {"algorithm": "direct", "rows": 6, "vectors": 1, "lanes": 1, "group": 2, "packed": 0, "prefetch": 0}
-    assert check(**case, m=case["c"], group=case["c"], constant=constant, schedule=general).tobytes() == result.tobytes()
+    assert (
+        check(**case, m=case["c"], group=case["c"], constant=constant, schedule=general).tobytes() == result.tobytes()
+    )
 
 
 DIRECT = {"algorithm": "direct", "rows": 6, "vectors": 2, "lanes": 8, "group": 2, "packed": 1, "prefetch": 1}
@@ -168,17 +192,34 @@ def transposed_reference(x, w, bias, strides, dilations, pads, extra, group):
     full = [(x.shape[i + 1] - 1) * strides[i] + (window[i] - 1) * dilations[i] + 1 + extra[i] for i in range(rank)]
     result = np.zeros((x.shape[0], *full, m * group))
     for tap in itertools.product(*map(range, window)):
-        slices = [slice(t * d, t * d + (n - 1) * s + 1, s) for t, d, n, s in zip(tap, dilations, x.shape[1:-1], strides, strict=True)]
+        slices = [
+            slice(t * d, t * d + (n - 1) * s + 1, s)
+            for t, d, n, s in zip(tap, dilations, x.shape[1:-1], strides, strict=True)
+        ]
         for g in range(group):
-            part = x[..., g * c:(g + 1) * c].astype(np.float64) @ w[tap][g * c:(g + 1) * c].astype(np.float64)
+            part = x[..., g * c : (g + 1) * c].astype(np.float64) @ w[tap][g * c : (g + 1) * c].astype(np.float64)
             result[(slice(None), *slices, slice(g * m, (g + 1) * m))] += part
     cut = [slice(before, f - after) for f, before, after in zip(full, pads[:rank], pads[rank:], strict=True)]
     result = result[(slice(None), *cut)]
     return result if bias is None else result + bias
 
 
-def check_transposed(size, c, m, window, strides=None, dilations=None, pads=None, extra=None, group=1, images=1, constant=True,
-                     schedule=None, dynamic=None, bias=True):
+def check_transposed(
+    size,
+    c,
+    m,
+    window,
+    strides=None,
+    dilations=None,
+    pads=None,
+    extra=None,
+    group=1,
+    images=1,
+    constant=True,
+    schedule=None,
+    dynamic=None,
+    bias=True,
+):
     rank = len(size)
     strides, dilations, pads = strides or [1] * rank, dilations or [1] * rank, pads or [0] * 2 * rank
     extra = extra or [0] * rank
@@ -187,7 +228,7 @@ def check_transposed(size, c, m, window, strides=None, dilations=None, pads=None
     offset = numbers(rng, (m,)) if bias else None
     expected = transposed_reference(x, w, offset, strides, dilations, pads, extra, group)
     text = text_of(x, w, expected.shape, strides, dilations, pads, group, bias, dynamic=dynamic)
-    text = text.replace('"conv"', '"conv_transpose"').replace("kernel.conv\"", "kernel.conv_transpose\"")
+    text = text.replace('"conv"', '"conv_transpose"').replace('kernel.conv"', 'kernel.conv_transpose"')
     text = text.replace(f"tensor<{w.shape[-1]}xf32>", f"tensor<{m}xf32>")
     values = {f"O{i}": d for i, d in enumerate(expected.shape)}
     inputs = [x, w, *([offset] if bias else [])]
@@ -217,7 +258,9 @@ def test_conv_transpose(case, constant):
 
 def test_dynamic_conv_transpose():
     for size, images in [((5, 6), 2), ((1, 1), 1), ((4, 4), 0)]:
-        check_transposed(size, 8, 20, (3, 3), strides=[2, 2], pads=[1] * 4, images=images, dynamic={0: "N", 1: "H", 2: "W"})
+        check_transposed(
+            size, 8, 20, (3, 3), strides=[2, 2], pads=[1] * 4, images=images, dynamic={0: "N", 1: "H", 2: "W"}
+        )
 
 
 @settings(max_examples=40, deadline=None)
@@ -227,9 +270,22 @@ def test_any_geometry(data):
     numbers_of = lambda low, high: [data.draw(st.integers(low, high)) for _ in range(rank)]  # noqa: E731
     window, strides, dilations = numbers_of(1, 4), numbers_of(1, 3), numbers_of(1, 2)
     pads = [data.draw(st.integers(0, 3)) for _ in range(2 * rank)]
-    size = [max(1, (k - 1) * d + 1 + data.draw(st.integers(0, 5)) - before - after)
-            for k, d, before, after in zip(window, dilations, pads[:rank], pads[rank:], strict=True)]
+    size = [
+        max(1, (k - 1) * d + 1 + data.draw(st.integers(0, 5)) - before - after)
+        for k, d, before, after in zip(window, dilations, pads[:rank], pads[rank:], strict=True)
+    ]
     group = data.draw(st.sampled_from([1, 1, 2, 5]))
     c, m = group * data.draw(st.integers(1, 6)), group * data.draw(st.integers(1, 20))
-    check(tuple(size), c, m, tuple(window), strides, dilations, pads, group, images=data.draw(st.integers(1, 2)),
-          bias=data.draw(st.booleans()), constant=data.draw(st.booleans()))
+    check(
+        tuple(size),
+        c,
+        m,
+        tuple(window),
+        strides,
+        dilations,
+        pads,
+        group,
+        images=data.draw(st.integers(1, 2)),
+        bias=data.draw(st.booleans()),
+        constant=data.draw(st.booleans()),
+    )

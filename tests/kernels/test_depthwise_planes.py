@@ -18,18 +18,26 @@ from .test_matmul import close, numbers, spell
 def test_planes(size, window, strides, dilations, pads, images, dynamic, mcpu):
     rng = np.random.default_rng(0)
     channels = 5
-    x, w, bias = numbers(rng, (images, channels, *size)), numbers(rng, (channels, 1, *window)), numbers(rng, (channels,))
-    last = reference(x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0), bias.astype(np.float64), strides, dilations, pads, channels)
+    x, w, bias = (
+        numbers(rng, (images, channels, *size)),
+        numbers(rng, (channels, 1, *window)),
+        numbers(rng, (channels,)),
+    )
+    last = reference(
+        x.transpose(0, 2, 3, 1), w.transpose(2, 3, 1, 0), bias.astype(np.float64), strides, dilations, pads, channels
+    )
     expected = np.maximum(last.transpose(0, 3, 1, 2), 0)
     source = ("N", channels, "H", "W") if dynamic else x.shape
     target = ("N", channels, "OH", "OW") if dynamic else expected.shape
     given, out, weights = f"tensor<{spell(source)}>", f"tensor<{spell(target)}>", f"tensor<{spell(w.shape)}>"
-    lists = ", ".join(f"{n} = array<i64: {', '.join(map(str, v))}>" for n, v in
-                      (("strides", strides), ("dilations", dilations), ("pads", pads)))
-    text = f'''func.func private @k(%x: {given}, %w: {weights}, %b: tensor<{channels}xf32>) -> {out}
+    lists = ", ".join(
+        f"{n} = array<i64: {', '.join(map(str, v))}>"
+        for n, v in (("strides", strides), ("dilations", dilations), ("pads", pads))
+    )
+    text = f"""func.func private @k(%x: {given}, %w: {weights}, %b: tensor<{channels}xf32>) -> {out}
         attributes {{kernel.kind = "depthwise_planes", kernel.root = "kernel.depthwise_planes"}} {{
       %0 = "kernel.depthwise_planes"(%x, %w, %b) {{{lists}}} : ({given}, {weights}, tensor<{channels}xf32>) -> {out}
       %1 = "onnx.Relu"(%0) : ({out}) -> {out}
-      return %1 : {out} }}'''
+      return %1 : {out} }}"""
     (result,) = run(text, x, w, bias, mcpu=mcpu, OH=expected.shape[2], OW=expected.shape[3])
     close(result, expected, k=w[0].size)

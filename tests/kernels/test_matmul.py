@@ -10,7 +10,14 @@ from hypothesis import strategies as st
 
 from .harness import run
 
-DTYPES = {"f32": np.float32, "f64": np.float64, "f16": np.float16, "bf16": ml_dtypes.bfloat16, "i32": np.int32, "i64": np.int64}
+DTYPES = {
+    "f32": np.float32,
+    "f64": np.float64,
+    "f16": np.float16,
+    "bf16": ml_dtypes.bfloat16,
+    "i32": np.int32,
+    "i64": np.int64,
+}
 RTOL = {"f32": 1e-5, "f64": 1e-13, "f16": 2e-3, "bf16": 1e-2, "i32": 0, "i64": 0}
 
 
@@ -30,8 +37,8 @@ def kernel(op, operands, result, attributes="", more=()):
             lines.append(f'%r{i + 1} = "onnx.{name}"(%r{i}, %a{position}) : ({out}, tensor<{t}>) -> {out}')
             position += 1
     body = "\n  ".join([*lines, f"return %r{len(more)} : {out}"])
-    return f'''func.func private @k({args}) -> {out}
-    attributes {{kernel.kind = "matmul", kernel.root = "onnx.{op}"}} {{\n  {body}\n}}'''
+    return f"""func.func private @k({args}) -> {out}
+    attributes {{kernel.kind = "matmul", kernel.root = "onnx.{op}"}} {{\n  {body}\n}}"""
 
 
 def spell(shape, elem="f32"):
@@ -49,7 +56,9 @@ def numbers(rng, shape, elem="f32"):
 
 def close(result, expected, elem="f32", k=1):
     scale = np.sqrt(max(k, 1))
-    np.testing.assert_allclose(result.astype(np.float64), expected.astype(np.float64), rtol=RTOL[elem], atol=RTOL[elem] * scale)
+    np.testing.assert_allclose(
+        result.astype(np.float64), expected.astype(np.float64), rtol=RTOL[elem], atol=RTOL[elem] * scale
+    )
 
 
 def matmul64(a, b):
@@ -58,9 +67,23 @@ def matmul64(a, b):
 
 
 SHAPES = [
-    ((5, 7), (7, 9)), ((1, 64), (64, 100)), ((33, 513), (513, 49)), ((2, 3, 4), (4, 5)), ((2, 3, 4), (2, 4, 5)),
-    ((2, 1, 3, 4), (5, 4, 6)), ((7,), (7, 3)), ((3, 7), (7,)), ((7,), (7,)), ((2, 3, 7), (7,)), ((7,), (2, 7, 3)),
-    ((0, 4), (4, 3)), ((3, 0), (0, 4)), ((3, 4), (4, 0)), ((2, 0, 3), (3, 4)), ((1, 3, 4), (2, 4, 5)), ((128, 40), (40, 33)),
+    ((5, 7), (7, 9)),
+    ((1, 64), (64, 100)),
+    ((33, 513), (513, 49)),
+    ((2, 3, 4), (4, 5)),
+    ((2, 3, 4), (2, 4, 5)),
+    ((2, 1, 3, 4), (5, 4, 6)),
+    ((7,), (7, 3)),
+    ((3, 7), (7,)),
+    ((7,), (7,)),
+    ((2, 3, 7), (7,)),
+    ((7,), (2, 7, 3)),
+    ((0, 4), (4, 3)),
+    ((3, 0), (0, 4)),
+    ((3, 4), (4, 0)),
+    ((2, 0, 3), (3, 4)),
+    ((1, 3, 4), (2, 4, 5)),
+    ((128, 40), (40, 33)),
 ]
 
 
@@ -81,8 +104,13 @@ def test_shapes(a, b, constant):
 def test_dynamic(a, b, out):
     rng = np.random.default_rng(2)
     text = kernel("MatMul", [spell(a), spell(b)], spell(out))
-    for sizes in ({"M": 1, "K": 1, "N": 1, "B": 1}, {"M": 29, "K": 1025, "N": 50, "B": 2}, {"M": 14, "K": 64, "N": 64, "B": 3},
-                  {"M": 0, "K": 5, "N": 3, "B": 2}, {"M": 3, "K": 0, "N": 3, "B": 1}):
+    for sizes in (
+        {"M": 1, "K": 1, "N": 1, "B": 1},
+        {"M": 29, "K": 1025, "N": 50, "B": 2},
+        {"M": 14, "K": 64, "N": 64, "B": 3},
+        {"M": 0, "K": 5, "N": 3, "B": 2},
+        {"M": 3, "K": 0, "N": 3, "B": 1},
+    ):
         x = numbers(rng, [sizes.get(d, d) for d in a])
         w = numbers(rng, [sizes.get(d, d) for d in b])
         for constant in [(), (1,)] if not any(isinstance(d, str) for d in b) else [()]:
@@ -95,7 +123,9 @@ def test_dynamic(a, b, out):
 def test_element_types(elem, constant):
     rng = np.random.default_rng(3)
     x, w = numbers(rng, (9, 20), elem), numbers(rng, (20, 37), elem)
-    (result,) = run(kernel("MatMul", [spell((9, 20), elem), spell((20, 37), elem)], spell((9, 37), elem)), x, w, constants=constant)
+    (result,) = run(
+        kernel("MatMul", [spell((9, 20), elem), spell((20, 37), elem)], spell((9, 37), elem)), x, w, constants=constant
+    )
     close(result, matmul64(x, w), elem, 20)
 
 
@@ -107,7 +137,9 @@ def test_gemm(trans_a, trans_b, constant, c):
     b = numbers(rng, (21, 6) if trans_b else (6, 21))
     operands = [a, b] if c is None else [a, b, numbers(rng, c)]
     attributes = f"transA = {trans_a} : i64, transB = {trans_b} : i64, alpha = 0.5 : f32, beta = 2.0 : f32"
-    (result,) = run(kernel("Gemm", [spell(o.shape) for o in operands], spell((10, 21)), attributes), *operands, constants=constant)
+    (result,) = run(
+        kernel("Gemm", [spell(o.shape) for o in operands], spell((10, 21)), attributes), *operands, constants=constant
+    )
     expected = 0.5 * matmul64(a.T if trans_a else a, b.T if trans_b else b) + (0 if c is None else 2.0 * operands[2])
     close(result, expected, k=6)
 
@@ -128,9 +160,18 @@ def test_fused_matmul(trans_a, trans_b, batch_a, batch_b):
 
 def test_epilogue():
     rng = np.random.default_rng(6)
-    x, w, bias, residual = numbers(rng, (2, 20, 30)), numbers(rng, (30, 41)), numbers(rng, (41,)), numbers(rng, (2, 20, 41))
-    text = kernel("MatMul", [spell(x.shape), spell(w.shape)], spell((2, 20, 41)),
-                  more=[("Add", spell((41,))), ("Relu", None), ("Add", spell((2, 20, 41)))])
+    x, w, bias, residual = (
+        numbers(rng, (2, 20, 30)),
+        numbers(rng, (30, 41)),
+        numbers(rng, (41,)),
+        numbers(rng, (2, 20, 41)),
+    )
+    text = kernel(
+        "MatMul",
+        [spell(x.shape), spell(w.shape)],
+        spell((2, 20, 41)),
+        more=[("Add", spell((41,))), ("Relu", None), ("Add", spell((2, 20, 41)))],
+    )
     (result,) = run(text, x, w, bias, residual, constants=(1, 2))
     close(result, np.maximum(matmul64(x, w) + bias, 0) + residual, k=30)
 
@@ -138,7 +179,9 @@ def test_epilogue():
 def test_epilogue_of_one_column():
     rng = np.random.default_rng(6)
     x, w, bias = numbers(rng, (20, 30)), numbers(rng, (30, 1)), numbers(rng, (1,))
-    text = kernel("MatMul", [spell(x.shape), spell(w.shape)], spell((20, 1)), more=[("Add", spell((1,))), ("Relu", None)])
+    text = kernel(
+        "MatMul", [spell(x.shape), spell(w.shape)], spell((20, 1)), more=[("Add", spell((1,))), ("Relu", None)]
+    )
     (result,) = run(text, x, w, bias, constants=(1, 2))
     close(result, np.maximum(matmul64(x, w) + bias, 0), k=30)
 
@@ -166,11 +209,19 @@ def test_every_schedule_gives_the_same_bits():
     x, w = numbers(rng, (37, 1100)), numbers(rng, (1100, 70))
     text = kernel("MatMul", [spell(x.shape), spell(w.shape)], spell((37, 70)))
     (first,) = run(text, x, w)
-    for rows, vectors, group, constant in [(1, 1, 1, ()), (9, 3, 2, (1,)), (14, 2, 1, (1,)), (6, 4, 3, ()), (3, 8, 9, (1,))]:
+    for rows, vectors, group, constant in [
+        (1, 1, 1, ()),
+        (9, 3, 2, (1,)),
+        (14, 2, 1, (1,)),
+        (6, 4, 3, ()),
+        (3, 8, 9, (1,)),
+    ]:
         (result,) = run(text, x, w, constants=constant, schedule={"rows": rows, "vectors": vectors, "group": group})
         assert result.tobytes() == first.tobytes()
     for rows, group, chunk in [(8, 2, 512), (6, 4, 1024), (13, 1, 512)]:
-        (result,) = run(text, x, w, constants=(1,), schedule={"rows": rows, "vectors": 2, "group": group, "chunk": chunk})
+        (result,) = run(
+            text, x, w, constants=(1,), schedule={"rows": rows, "vectors": 2, "group": group, "chunk": chunk}
+        )
         assert result.tobytes() == first.tobytes()
     (narrow,) = run(text, x, w, constants=(1,), mcpu="x86-64-v3")
     assert narrow.tobytes() == first.tobytes()
@@ -181,7 +232,9 @@ def test_every_schedule_gives_the_same_bits():
 def test_baseline_target():
     rng = np.random.default_rng(8)
     x, w = numbers(rng, (10, 30)), numbers(rng, (30, 19))
-    (result,) = run(kernel("MatMul", [spell(x.shape), spell(w.shape)], spell((10, 19))), x, w, mcpu="x86-64", constants=(1,))
+    (result,) = run(
+        kernel("MatMul", [spell(x.shape), spell(w.shape)], spell((10, 19))), x, w, mcpu="x86-64", constants=(1,)
+    )
     close(result, matmul64(x, w), k=30)
 
 

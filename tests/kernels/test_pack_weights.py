@@ -2,6 +2,7 @@
 
 import numpy as np
 from mlir import ir
+
 from onnxc.dialects import onnx
 from onnxc.dialects.weights import WeightStore
 from onnxc.passes.choose_schedules import choose_schedules

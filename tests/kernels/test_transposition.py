@@ -18,8 +18,11 @@ def text(shape, perm, elem="f32", epilogue=None, names=None):
     lines = [f'%0 = "onnx.Transpose"(%x) {{perm = array<i64: {", ".join(map(str, perm))}>}} : ({x}) -> {y}']
     result = "%0"
     if epilogue:
-        lines += [f'%1 = "onnx.Relu"(%0) : ({y}) -> {y}', f'%2 = "onnx.Add"(%1, %b) : ({y}, {last}) -> {y}',
-                  f'%3 = "onnx.Add"(%2, %r) : ({y}, {y}) -> {y}']
+        lines += [
+            f'%1 = "onnx.Relu"(%0) : ({y}) -> {y}',
+            f'%2 = "onnx.Add"(%1, %b) : ({y}, {last}) -> {y}',
+            f'%3 = "onnx.Add"(%2, %r) : ({y}, {y}) -> {y}',
+        ]
         result = "%3"
     arguments = f"%x: {x}" + (f", %b: {last}, %r: {y}" if epilogue else "")
     body = "\n  ".join([*lines, f"return {result} : {y}"])
@@ -46,8 +49,18 @@ def test_every_order(perm):
     np.testing.assert_array_equal(result, x.transpose(perm))
 
 
-@pytest.mark.parametrize("dtype, elem", [(np.float64, "f64"), (np.int8, "i8"), (np.float16, "f16"), (np.int64, "i64"),
-                                         (np.bool_, "i1"), (np.uint8, "ui8"), (ml_dtypes.bfloat16, "bf16")])
+@pytest.mark.parametrize(
+    "dtype, elem",
+    [
+        (np.float64, "f64"),
+        (np.int8, "i8"),
+        (np.float16, "f16"),
+        (np.int64, "i64"),
+        (np.bool_, "i1"),
+        (np.uint8, "ui8"),
+        (ml_dtypes.bfloat16, "bf16"),
+    ],
+)
 @pytest.mark.parametrize("mcpu", ["native", "x86-64-v3", "x86-64"])
 def test_element_types(dtype, elem, mcpu):
     x = numbers((2, 33, 21), dtype)
@@ -55,7 +68,9 @@ def test_element_types(dtype, elem, mcpu):
     assert result.tobytes() == np.ascontiguousarray(x.transpose(0, 2, 1)).tobytes()
 
 
-@pytest.mark.parametrize("shape, perm", [((2, 20, 7, 9), (0, 2, 3, 1)), ((2, 7, 9, 20), (0, 3, 1, 2)), ((40, 33), (1, 0))])
+@pytest.mark.parametrize(
+    "shape, perm", [((2, 20, 7, 9), (0, 2, 3, 1)), ((2, 7, 9, 20), (0, 3, 1, 2)), ((40, 33), (1, 0))]
+)
 def test_followed(shape, perm):
     x = numbers(shape)
     y = x.transpose(perm)

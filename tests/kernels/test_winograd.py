@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from mlir import ir
+
 from onnxc.dialects import onnx
 from onnxc.dialects.weights import WeightStore
 from onnxc.passes.contract import Options, Program
@@ -33,17 +34,26 @@ def test_transforms(tile, size, c, m, pads, images, mcpu):
     points, tiles = SIZES[tile] ** 2, images * grid[0] * grid[1]
     common = f"tile = {tile} : i64, tiles = array<i64: {grid[0]}, {grid[1]}>"
     moved, out = f"tensor<{spell((points, tiles, c))}>", f"tensor<{spell(expected.shape)}>"
-    (v,) = run(f'''func.func private @k(%x: tensor<{spell(x.shape)}>) -> {moved}
+    (v,) = run(
+        f"""func.func private @k(%x: tensor<{spell(x.shape)}>) -> {moved}
         attributes {{kernel.kind = "winograd_input", kernel.root = "kernel.winograd_input"}} {{
       %0 = "kernel.winograd_input"(%x) {{{common}, pads = array<i64: {", ".join(map(str, pads))}>}} : (tensor<{spell(x.shape)}>) -> {moved}
-      return %0 : {moved} }}''', x, mcpu=mcpu)
+      return %0 : {moved} }}""",
+        x,
+        mcpu=mcpu,
+    )
     products = np.matmul(v, transformed_weights(w, tile))
     given = f"tensor<{spell(products.shape)}>"
-    (result,) = run(f'''func.func private @k(%p: {given}, %b: tensor<{m}xf32>) -> {out}
+    (result,) = run(
+        f"""func.func private @k(%p: {given}, %b: tensor<{m}xf32>) -> {out}
         attributes {{kernel.kind = "winograd_output", kernel.root = "kernel.winograd_output"}} {{
       %0 = "kernel.winograd_output"(%p, %b) {{{common}}} : ({given}, tensor<{m}xf32>) -> {out}
       %1 = "onnx.Relu"(%0) : ({out}) -> {out}
-      return %1 : {out} }}''', products, bias, mcpu=mcpu)
+      return %1 : {out} }}""",
+        products,
+        bias,
+        mcpu=mcpu,
+    )
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=3e-5 * np.abs(expected).max())
 
 
@@ -59,12 +69,19 @@ def test_grouped(tile, size, c, m, pads, images, group):
     scratch = np.zeros((images * -(-rows // group), SIZES[tile] ** 2 * group * columns * (c + m)), np.float32)
     types = [f"tensor<{spell(v.shape)}>" for v in (x, u, scratch, bias)]
     out = f"tensor<{spell(expected.shape)}>"
-    (result,) = run(f'''func.func private @k({", ".join(f"%a{i}: {t}" for i, t in enumerate(types))}) -> {out}
+    (result,) = run(
+        f"""func.func private @k({", ".join(f"%a{i}: {t}" for i, t in enumerate(types))}) -> {out}
         attributes {{kernel.kind = "winograd", kernel.root = "kernel.winograd"}} {{
       %0 = "kernel.winograd"(%a0, %a1, %a2, %a3) {{tile = {tile} : i64, tiles = array<i64: {rows}, {columns}>, group = {group} : i64,
             pads = array<i64: {", ".join(map(str, pads))}>}} : ({", ".join(types)}) -> {out}
       %1 = "onnx.Relu"(%0) : ({out}) -> {out}
-      return %1 : {out} }}''', x, u, scratch, bias, constants=(1, 3))
+      return %1 : {out} }}""",
+        x,
+        u,
+        scratch,
+        bias,
+        constants=(1, 3),
+    )
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=3e-5 * np.abs(expected).max())
 
 
