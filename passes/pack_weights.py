@@ -54,7 +54,8 @@ def _packed(program: Program, constant: ir.Operation, packing: Packing, ip: ir.I
         return build_constant(array, weights, loc=constant.location, ip=ip)
     key = ir.StringAttr(constant.attributes["weight"]).value
     element = Tensor.of(constant.results[0].type).elem
-    packed = weights.add_lazy(f"{key}:{packing.layout}", packing.shape, dtype_of(element), lambda: packing.make(weights.get(key)))
+    name, dtype = f"{key}:{packing.layout}", dtype_of(element)
+    packed = weights.add_lazy(name, packing.shape, dtype, lambda: packing.make(weights.get(key)))
     type_ = Tensor(element, packing.shape).type()
     return ir.Operation.create("onnx.Constant", results=[type_], attributes={"weight": ir.StringAttr.get(packed)},
                                loc=constant.location, ip=ip).result
