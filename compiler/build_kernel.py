@@ -9,21 +9,14 @@ from mlir import ir
 from onnxc.compile_pool import Job
 from onnxc.dialects.onnx import new_context
 from onnxc.emit_object import emit, join, lower_to_llvm
-from onnxc.passes import lowering  # noqa: F401  (fills the tables)
-from onnxc.passes.kernels.builder import KernelBuilder
-from onnxc.passes.kernels.kernel_function import KernelFunction
-from onnxc.passes.kernels.kinds import KINDS
+from onnxc.passes.emit_kernels import emit_kernel
 from onnxc.targets import Target
 
 
 def kernel_to_loops(text: str, target: Target) -> tuple[ir.Module, str]:
     """kernels → loops: the kernel's module, and LLVM IR of the entry that unpacks its arguments."""
-    source = ir.Module.parse(text)
-    kernel = KernelFunction.of(source.body.operations[0])
-    module = ir.Module.create()
-    builder = KernelBuilder(kernel, target, module)
-    with builder.function():
-        KINDS[kernel.kind].emit(builder)
+    source, module = ir.Module.parse(text), ir.Module.create()
+    builder = emit_kernel(source.body.operations[0], target, module)
     module.operation.verify()
     return module, builder.entry_ir()
 

@@ -1,23 +1,31 @@
 """This file is `onnxc-opt FILE.mlir PASS…`: it applies passes by name to a module and prints the result, for tests.
 
-A pass is the function of that name in the module `onnxc.passes.NAME`. Each one's level is checked after it ran.
+A pass is the function of that name in the module `onnxc.passes.NAME`. Each one's level is checked after it ran. Passes
+that ask for a target get the portable one; weights that the text only names are zeros.
 """
 
 from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 import click
+import numpy as np
 
 from onnxc.errors import UNREADABLE, OnnxcError
 from onnxc.faults import explain
 from onnxc.leftovers import leave_at_ctrl_c
 from onnxc.terminal import report_error
+
+if TYPE_CHECKING:
+    from mlir import ir
+
+    from onnxc.dialects.weights import WeightStore
 
 
 def apply_passes(text: str, names: Sequence[str], file: str = "<text>") -> str:
@@ -25,19 +33,36 @@ def apply_passes(text: str, names: Sequence[str], file: str = "<text>") -> str:
     from mlir import ir
 
     from onnxc.dialects.onnx import new_context
-    from onnxc.passes.contract import Program
+    from onnxc.passes.contract import Options, Program
+    from onnxc.targets import target_for
 
     with new_context(), ir.Location.unknown():
         try:
             module = ir.Module.parse(text)
         except ir.MLIRError as error:
             raise OnnxcError("is not MLIR", file=file, why=str(error), exit_code=UNREADABLE) from error
-        program = Program(module)
+        program = Program(module, _absent_weights(module), Options(target=target_for()))
         for name in names:
             if not name.isidentifier() or find_spec(f"onnxc.passes.{name}") is None:
                 raise OnnxcError(f"no pass is named '{name}'", exit_code=UNREADABLE)
             getattr(import_module(f"onnxc.passes.{name}"), name)(program)
         return str(program.module)
+
+
+def _absent_weights(module: ir.Module) -> WeightStore:
+    """Zeros for the weights that the text names: they do not stand in it."""
+    from onnxc.dialects.types import Tensor
+    from onnxc.dialects.weights import WeightStore, dtype_of
+    from onnxc.passes.rewriting import functions, operations
+
+    weights = WeightStore()
+    for function in functions(module):
+        for op in operations(function.regions[0].blocks[0]):
+            if "weight" in op.attributes:
+                tensor = Tensor.of(op.results[0].type)
+                shape, dtype = tensor.dims, dtype_of(tensor.elem)
+                weights.add_lazy(op.attributes["weight"].value, shape, dtype, partial(np.zeros, shape, dtype))
+    return weights
 
 
 @click.command()

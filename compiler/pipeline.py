@@ -12,7 +12,8 @@ from onnxc.passes.expand_resize import expand_resize
 from onnxc.passes.fold_batch_norm import fold_batch_norm
 from onnxc.passes.fold_constants import fold_constants
 from onnxc.passes.fuse_attention import fuse_attention
-from onnxc.passes.group_operators import STAYS, VIEWS, group_operators
+from onnxc.passes.fusion_rules import STAYS, VIEWS
+from onnxc.passes.group_operators import group_operators
 from onnxc.passes.infer_shapes import check_shapes, infer_shapes
 from onnxc.passes.innermost_softmax import innermost_softmax
 from onnxc.passes.kernels.kinds import ROOTS
@@ -27,14 +28,15 @@ from onnxc.passes.remove_dead import remove_dead
 from onnxc.passes.scan_to_loop import scan_to_loop
 from onnxc.passes.simplify import simplify
 from onnxc.passes.split_to_slices import split_to_slices
+from onnxc.passes.to_nhwc import to_nhwc
 from onnxc.passes.use_winograd import use_winograd
 from onnxc.passes.widen_halves import widen_halves
-from onnxc.passes.to_nhwc import to_nhwc
 
 #: operators that some pass replaces before kernels are formed
 REWRITTEN = frozenset({
     "AveragePool", "BatchNormalization", "CastLike", "Conv", "ConvTranspose", "DepthToSpace", "Dropout", "GRU",
-    "GlobalAveragePool", "GlobalMaxPool", "LSTM", "MaxPool", "NonMaxSuppression", "RNN", "Resize", "SpaceToDepth", "Split",
+    "GlobalAveragePool", "GlobalMaxPool", "LSTM", "MaxPool", "NonMaxSuppression", "RNN", "Resize", "Scan",
+    "SpaceToDepth", "Split",
 })  # fmt: skip
 
 #: level → the passes that work on it, the last one giving the next level
@@ -74,4 +76,5 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
 
 def has_lowering(name: str) -> bool:
     """Whether operator `name` ("Relu", "ml.Scaler") is compiled as it is; others are unfolded into their definition."""
-    return name in ELEMENTWISE or name in MOVES or f"onnx.{name}" in {*ROOTS, *VIEWS, *STAYS} or name in REWRITTEN or name in COMPOSITIONS
+    tables = (ELEMENTWISE, MOVES, REWRITTEN, COMPOSITIONS)
+    return any(name in table for table in tables) or f"onnx.{name}" in {*ROOTS, *VIEWS, *STAYS}

@@ -4,7 +4,8 @@ Before:  func.func @main(%x: tensor<?x4xf32, ["N", 4]>) -> … {kernel.call, ker
 After:   func.func @<name>_prepare(in_dims, out_dims, workspace_bytes) -> i32
          func.func @<name>_run(env, inputs, in_dims, outputs, workspace) -> i32
 The signatures are those of runtime_stub/onnxc.h. A positive result is an entry of the error table
-(`program.notes["errors"]`), -1 is "out of memory". Weights get their offsets here (`program.notes["weights"]`), and `program.notes["workspace"]` is the workspace's size, a dim.
+(`program.notes["errors"]`), -1 is "out of memory". Weights get their offsets here (`program.notes["weights"]`, bytes),
+and `program.notes["workspace"]` is the workspace's size in bytes, a dim.
 Leaves:  no onnx or kernel op in main; the kernels' functions are moved out into `program.notes["kernels"]`, as text.
 """
 

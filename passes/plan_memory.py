@@ -4,7 +4,8 @@ Before:  %1 = "kernel.call"(%x, %w) {callee = @k_…}
 After:   %1 = "kernel.call"(%x, %w) {callee = @k_…, places = ["workspace 4096"]}
 A place is "output I" (the model's output buffer), "workspace OFFSET" (bytes, a dim expression over the input dims) or
 "arena" (its size is known only in the course of the run). `main` gets `workspace = "BYTES"`.
-Two tensors share bytes only if the one's last use comes before the other's definition. Everything is 64-byte aligned.
+Two tensors share bytes only if the one's last use comes before the other's definition; a use of a view, of an If's
+result or of a loop's result is a use of what may lie under it. Everything is 64-byte aligned.
 Keeps:   everything else.
 
 Offsets are given by best fit over live ranges, the largest tensors first; sizes that are dims share slots where one is
@@ -13,7 +14,7 @@ provably no larger than the other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from mlir import ir
 
@@ -24,17 +25,16 @@ from onnxc.passes.contract import Program, transforms
 from onnxc.passes.kernels.scalars import byte_width
 
 ALIGNMENT = 64
-REGION_OPS = ("onnx.If", "onnx.Loop", "onnx.Scan")
 
 
-@dataclass
+@dataclass(eq=False)
 class Storage:
-    """One buffer: the values that lie in it and the span of positions in which it is in use."""
+    """A buffer of one call's result: its size in bytes, and the first and last position at which it is in use."""
 
+    value: ir.Value
     size: dims.Dim
     birth: int
     death: int
-    values: list[ir.Value] = field(default_factory=list)
     place: str = ""
 
 
@@ -42,39 +42,40 @@ class Storage:
 def plan_memory(program: Program) -> None:
     """See the file's docstring."""
     main = next(f for f in program.module.body.operations if "kernel.kind" not in f.attributes)
-    plan = _Liveness(main)
-    fixed = [s for s in plan.storages if not s.place and isinstance(s.size, int)]
-    symbolic = [s for s in plan.storages if not s.place and not isinstance(s.size, int)]
-    total: dims.Dim = _place_fixed(fixed)
-    total = _place_symbolic(symbolic, total)
-    for storage in plan.storages:
-        for v in storage.values:
-            _record(v, storage.place)
+    liveness = _Liveness(main)
+    fixed, total = place(liveness.storages)
+    for storage in liveness.storages:
+        _record(storage.value, storage.place)
     main.attributes["workspace"] = ir.StringAttr.get(str(total))
-    lower = _lower_bound(fixed)
-    program.log.append(("plan_memory", f"workspace {total} bytes; static part's lower bound {lower}"))
+    inside = [s for s in liveness.storages if s.place.startswith("workspace")]
+    lower = lower_bound([s for s in inside if isinstance(s.size, int)])
+    program.log.append(("plan_memory", f"workspace {total} bytes, {fixed} static (lower bound {lower})"))
+
+
+def place(storages: list[Storage]) -> tuple[int, dims.Dim]:
+    """Gives every storage without a place one in the workspace; returns the bytes of the static part and of all."""
+    waiting = [s for s in storages if not s.place]
+    fixed = _place_fixed([s for s in waiting if isinstance(s.size, int)])
+    return fixed, _place_symbolic([s for s in waiting if not isinstance(s.size, int)], fixed)
 
 
 def _record(v: ir.Value, place: str) -> None:
     op = v.owner.operation
-    places = [ir.StringAttr(a).value for a in op.attributes["places"]] if "places" in op.attributes else [""] * len(op.results)
-    places[ir.OpResult(v).result_number] = place
-    op.attributes["places"] = ir.ArrayAttr.get([ir.StringAttr.get(p) for p in places])
+    known = op.attributes["places"] if "places" in op.attributes else [ir.StringAttr.get("")] * len(op.results)
+    places = list(known)
+    places[ir.OpResult(v).result_number] = ir.StringAttr.get(place)
+    op.attributes["places"] = ir.ArrayAttr.get(places)
 
 
 def byte_size(tensor: Tensor) -> dims.Dim:
-    """Bytes of a tensor, rounded up to the alignment."""
+    """Bytes of a tensor, rounded up to the alignment; never negative, so that an illegal dim cannot make slots meet."""
     exact = tensor.numel * byte_width(tensor.elem)
+    if not dims.nonnegative(exact):
+        exact = dims.max(exact, 0)
     return (exact + (ALIGNMENT - 1)) // ALIGNMENT * ALIGNMENT
 
 
-class Joint:
-    """The storages that a value may lie in, depending on the branch taken."""
-
-    def __init__(self, parts: list[Storage | Joint]):
-        self.parts: list[Storage] = []
-        for p in parts:
-            self.parts += p.parts if isinstance(p, Joint) else [p]
+Roots = tuple[Storage, ...]  # what a value may lie in: one storage, one a branch, or none (inputs, weights, the arena)
 
 
 class _Liveness:
@@ -83,7 +84,7 @@ class _Liveness:
     def __init__(self, main: ir.Operation):
         self.storages: list[Storage] = []
         self.position = 0
-        self.roots: dict[ir.Value, Storage | Joint | None] = {}
+        self.roots: dict[ir.Value, Roots] = {}
         entry = main.regions[0].blocks[0]
         self.known = {s for a in entry.arguments for d in Tensor.of(a.type).dims for s in dims.symbols(d)}
         self._walk(entry)
@@ -94,64 +95,64 @@ class _Liveness:
             op = view.operation
             self.position += 1
             for operand in op.operands:
-                self._use(operand)
+                for storage in self.roots.get(operand, ()):
+                    storage.death = self.position
             if op.name in ("kernel.call", "kernel.scratch"):
                 for r in op.results:
                     self._define(r)
             elif op.name == "kernel.view":
-                self.roots[op.results[0]] = self.roots.get(op.operands[0])
-            elif op.name in REGION_OPS:
-                self._region_op(op)
-
-    def _region_op(self, op: ir.Operation) -> None:
-        start = self.position
-        used_before = len(self.storages)
-        for region in op.regions:
-            self._walk(region.blocks[0])
-        self.position += 1
-        if op.name != "onnx.If":  # what is used in a loop is used until its end
-            for storage in self.storages[:used_before]:
-                if storage.death >= start:  # the first trip reads the initial values where they lie
-                    storage.death = self.position
-        self._yielded(op)
-
-    def _yielded(self, op: ir.Operation) -> None:
-        """An If's result lies where its branches put it; a loop's results lie in the arena."""
-        for i, result in enumerate(op.results):
-            if op.name != "onnx.If":
-                self.roots[result] = None
-                continue
-            parts = []
-            for region in op.regions:
-                body = region.blocks[0].operations
-                v = body[len(body) - 1].operands[i]
-                parts.append(self.roots.get(v))
-            self.roots[result] = Joint([p for p in parts if p is not None])
+                self.roots[op.results[0]] = self.roots.get(op.operands[0], ())
+            elif op.name == "onnx.If":
+                self._if(op)
+            elif op.name == "onnx.Loop":
+                self._loop(op)
 
     def _define(self, r: ir.Value) -> None:
-        tensor = Tensor.of(r.type)
-        size = byte_size(tensor)
-        storage = Storage(size, self.position, self.position, [r])
-        if not set(dims.symbols(size)) <= self.known:
+        storage = Storage(r, byte_size(Tensor.of(r.type)), self.position, self.position)
+        if not dims.symbols(storage.size) <= self.known:
             storage.place = "arena"
         self.storages.append(storage)
-        self.roots[r] = storage
+        self.roots[r] = (storage,)
 
-    def _use(self, v: ir.Value) -> None:
-        root = self.roots.get(v)
-        for storage in root.parts if isinstance(root, Joint) else [root] if root else []:
-            storage.death = max(storage.death, self.position)
+    def _if(self, op: ir.Operation) -> None:
+        """A result lies where the branch taken put it."""
+        for region in op.regions:
+            self._walk(region.blocks[0])
+        yields = [_terminator(region.blocks[0]).operands for region in op.regions]
+        for result, *sources in zip(op.results, *yields, strict=True):
+            self.roots[result] = tuple(storage for v in sources for storage in self.roots.get(v, ()))
+
+    def _loop(self, op: ir.Operation) -> None:
+        """What is used in a loop is used until its end. Carried tensors lie where the initial ones do (in the first
+        trip, and in all where the body passes them on; so do results where there is no trip) or in the arena."""
+        start, before = self.position, len(self.storages)
+        body = op.regions[0].blocks[0]
+        initial = [self.roots.get(v, ()) for v in list(op.operands)[2:]]
+        self.roots.update(zip(list(body.arguments)[2:], initial, strict=True))
+        self._walk(body)
+        self.position += 1
+        for storage in self.storages[:before]:
+            if storage.death >= start:
+                storage.death = self.position
+        self.roots.update(zip(op.results, initial, strict=False))
 
     def _outputs(self, entry: ir.Block) -> None:
-        """A value that is one output of the model, made by a call in main itself, is written there directly."""
-        returned = entry.operations[len(entry.operations) - 1].operands
-        roots = [self.roots.get(v) for v in returned]
-        for i, storage in enumerate(roots):
-            if not isinstance(storage, Storage) or sum(r is storage for r in roots) > 1:
+        """What becomes one output, as it is, is written there directly if a call in main itself makes it."""
+        returned = list(_terminator(entry).operands)
+        roots = [self.roots.get(v, ()) for v in returned]
+        for i, (v, root) in enumerate(zip(returned, roots, strict=True)):
+            if len(root) != 1 or sum(r == root for r in roots) > 1:
                 continue
-            if storage.place or storage.values[0].owner.operation.block != entry:
-                continue
-            storage.place = f"output {i}"
+            (storage,) = root
+            made, given = (Tensor.of(w.type) for w in (storage.value, v))
+            if storage.place or storage.value.owner.operation.block != entry or made.numel != given.numel:
+                continue  # another number of elements is an error that is found only after the call (see main/run.py)
+            if all(dims.symbols(d) <= self.known for d in given.dims):
+                storage.place = f"output {i}"
+
+
+def _terminator(block: ir.Block) -> ir.Operation:
+    return block.operations[len(block.operations) - 1].operation
 
 
 def _overlap(a: Storage, b: Storage) -> bool:
@@ -194,7 +195,7 @@ def _place_symbolic(storages: list[Storage], base: dims.Dim) -> dims.Dim:
     return base
 
 
-def _lower_bound(storages: list[Storage]) -> int:
+def lower_bound(storages: list[Storage]) -> int:
     """The most bytes live at one position."""
     events = sorted([(s.birth, s.size) for s in storages] + [(s.death + 1, -s.size) for s in storages])
     live = most = 0

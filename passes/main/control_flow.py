@@ -8,7 +8,7 @@ to grow is not released (homes double, so what is lost that way is no more than 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from mlir import ir
@@ -74,6 +74,7 @@ class Carried:
     argument: ir.Value  # of the loop's body
     free: list[tuple[int, str]]  # dims that the block argument binds
     tensor: Tensor
+    state: list[ir.Value] = field(default_factory=list)  # in the trip that is being emitted
 
     def types(self, e: RunEmitter) -> list[ir.Type]:
         # pointer, the home it is not in, that home's bytes, the other home, its bytes, dims
@@ -86,6 +87,7 @@ class Scanned:
 
     rank: int
     width: int
+    state: list[ir.Value] = field(default_factory=list)  # in the trip that is being emitted
 
     def types(self, e: RunEmitter) -> list[ir.Type]:
         return [e.m.ptr, e.m.i64, e.m.i64, *[ir.IndexType.get()] * self.rank]
@@ -106,9 +108,9 @@ class LoopEmitter:
         self.scanned = [Scanned(t.rank, scalars.byte_width(t.elem)) for t in scans]
 
     def emit(self) -> None:
-        m, e = self.m, self.e
-        trip, done = ir.IndexType.get(), m.new_block([ir.IndexType.get(), *self._types()])
-        head = m.new_block([trip, ir.IntegerType.get_signless(1), *self._types()])
+        m = self.m
+        done = m.new_block([ir.IndexType.get(), *self._types()])
+        head = m.new_block([ir.IndexType.get(), ir.IntegerType.get_signless(1), *self._types()])
         body = m.new_block()
         limit = self._trip_limit()
         first = self._first()
@@ -190,7 +192,7 @@ class LoopEmitter:
 
     def _end_of_trip(self, mark: ir.Value) -> list[ir.Value]:
         """Moves what the trip made to homes that outlive it, and gives the next trip's state."""
-        m, count = self.m, len(self.carried)
+        count = len(self.carried)
         moves = [self._move(part, v) for part, v in zip(self.carried, self.yielded[1:1 + count], strict=True)]
         appends = [self._append(part, v) for part, v in zip(self.scanned, self.yielded[1 + count:], strict=True)]
         grown = [g for *_, g in [*moves, *appends] if g is not None]
@@ -283,4 +285,3 @@ class LoopEmitter:
 def emit_loop(e: RunEmitter, op: ir.Operation) -> None:
     """Emits one Loop of main or of a nested body."""
     LoopEmitter(e, op).emit()
-

@@ -172,8 +172,8 @@ class Machine:
         self.slots = max(self.slots, count)
         if self.slots_pointer is None:
             with ir.InsertionPoint.at_block_begin(self.entry):
-                size = arith.constant(self.i64, 1)
-                self.slots_pointer = llvm.AllocaOp(self.ptr, size, ir.Type.parse("!llvm.array<1 x i64>"), alignment=64).result
+                one, array = arith.constant(self.i64, 1), ir.Type.parse("!llvm.array<1 x i64>")
+                self.slots_pointer = llvm.AllocaOp(self.ptr, one, array, alignment=64).result
         return self.slots_pointer
 
     def finish(self) -> None:

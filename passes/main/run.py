@@ -1,4 +1,4 @@
-"""`run`: the calls of a model in order. Control flow is in `control_flow.py`; what code is built from in `machine.py`."""
+"""`run`: a model's calls in order. Control flow is in `control_flow.py`, what code is built from in `machine.py`."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from mlir.dialects import arith, func, llvm
 from onnxc.dialects import dims
 from onnxc.dialects.onnx import node_name
 from onnxc.dialects.types import Tensor
+from onnxc.dialects.weights import constant_array
 from onnxc.passes.contract import Program
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
@@ -18,6 +19,7 @@ from onnxc.passes.main import control_flow, shims
 from onnxc.passes.main.machine import OUT_OF_MEMORY, Machine
 from onnxc.passes.main.prepare import bind_inputs
 from onnxc.passes.main.requirements import emit_requirement
+from onnxc.passes.plan_memory import ALIGNMENT
 
 
 @dataclass
@@ -73,10 +75,15 @@ class RunEmitter:
     def emit_block(self, block: ir.Block) -> None:
         """Code for every op of a block but its terminator."""
         emitters = {
-            "onnx.Constant": self._constant, "kernel.call": self._call, "kernel.view": self._view,
+            "onnx.Constant": self._constant,
+            "onnx.None": lambda op: None,
+            "onnx.If": lambda op: control_flow.emit_if(self, op),
+            "onnx.Loop": lambda op: control_flow.emit_loop(self, op),
+            "kernel.call": self._call,
+            "kernel.view": self._view,
             "kernel.scratch": self._scratch,
-            "kernel.bind_dims": self._bind_dims, "kernel.require": lambda op: emit_requirement(self.m, op), "onnx.None": lambda op: None,
-            "onnx.If": lambda op: control_flow.emit_if(self, op), "onnx.Loop": lambda op: control_flow.emit_loop(self, op),
+            "kernel.bind_dims": self._bind_dims,
+            "kernel.require": lambda op: emit_requirement(self.m, op),
         }
         ops = [view.operation for view in block.operations]
         for op in ops[:-1]:
@@ -84,15 +91,14 @@ class RunEmitter:
 
     def _constant(self, op: ir.Operation) -> None:
         """Weights lie behind one another, each once, aligned for vectors."""
-        from onnxc.dialects.weights import constant_array
-
-        key = ir.StringAttr(op.attributes["weight"]).value if "weight" in op.attributes else f"value {op.attributes['value']}"
+        stored = "weight" in op.attributes
+        key = ir.StringAttr(op.attributes["weight"]).value if stored else f"value {op.attributes['value']}"
         if key not in self.weight_offsets:
-            lazy = key if "weight" in op.attributes else constant_array(op, self.program.weights)
+            lazy = key if stored else constant_array(op, self.program.weights)
             size = self.program.weights.nbytes(key) if isinstance(lazy, str) else lazy.nbytes
             self.weight_offsets[key] = self.weights_end
             self.weights.append((lazy, self.weights_end))
-            self.weights_end += -(-size // 64) * 64
+            self.weights_end += -(-size // ALIGNMENT) * ALIGNMENT
         with self.m.at():
             self.pointers[op.results[0]] = self.offset(self.weights_pointer, self.weight_offsets[key])
 
@@ -157,7 +163,8 @@ class RunEmitter:
             return
         type_ = ir.FunctionType.get([m.ptr, m.i64, m.i64], [])
         function = func.ConstantOp(type_, ir.FlatSymbolRefAttr.get(name)).result
-        m.call("onnxc_shim_parallel", [], [self.env, function, arguments, m.as_i64(extent), arith.constant(m.i64, kernel.grain)])
+        grain = arith.constant(m.i64, kernel.grain)
+        m.call("onnxc_shim_parallel", [], [self.env, function, arguments, m.as_i64(extent), grain])
 
     def _check_status(self, op: ir.Operation, kernel: Kernel) -> None:
         m = self.m
@@ -202,7 +209,8 @@ class RunEmitter:
             shape = m.arguments(max(1, len(extents)))
             for axis, extent in enumerate(extents):
                 m.store(m.as_i64(extent), shape, axis)
-            target = m.call("onnxc_shim_output", [m.ptr], [self.env, arith.constant(m.i32, i), shape, m.as_i64(bytes_)])
+            index = arith.constant(m.i32, i)
+            target = m.call("onnxc_shim_output", [m.ptr], [self.env, index, shape, m.as_i64(bytes_)])
             bad = llvm.ICmpOp(ir.IntegerAttr.get(m.i64, 0), target, llvm.ZeroOp(m.ptr).result).result
         m.leave_if(bad, OUT_OF_MEMORY)
         return target
