@@ -96,10 +96,14 @@ class _Emitter:
             self.sum.store_vector(self.sums.zero(), i)
 
     def _turn_keys(self) -> None:
-        """columns[d, t] = k[t, d] of the block; keys beyond it are copies of the last."""
+        """columns[d, t] = k[t, d] of the block, in whole tiles: keys beyond it are copies of the last.
+
+        What a tile reads must have been written: with denormals from an old stack each product costs a hundred cycles.
+        """
         start, step = self.p.place(self.k, 1, self.image, self.kv_head, self.key, self.keys)
-        exact = isinstance(self.keys, int) and self.keys % self.lanes == 0
-        with self.b.loop(0, self.count, self.lanes) as t:
+        tile = VECTORS * self.lanes
+        exact = isinstance(self.keys, int) and self.keys % tile == 0
+        with self.b.loop(0, im.mul(im.ceildiv(self.count, tile), tile), self.lanes) as t:
             rows = [
                 im.add(t, i) if exact else im.minimum(im.add(t, i), im.sub(self.count, 1)) for i in range(self.lanes)
             ]
