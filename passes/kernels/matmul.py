@@ -175,7 +175,7 @@ class _Emitter:
 
             self.start: im.Index = 0
             if s.chunk:
-                with b.loop(0, self.k, s.chunk) as self.start:
+                with b.loop(0, im.maximum(self.k, 1), s.chunk) as self.start:  # without terms, sums are zeros
                     self._copy(load_b)
                     contraction.row_tiles(b, self.rows, s.rows, first, last, tile)
             else:
