@@ -12,7 +12,7 @@ from functools import partial
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 import click
 import numpy as np
@@ -60,7 +60,8 @@ def _absent_weights(module: ir.Module) -> WeightStore:
         for op in operations(function.regions[0].blocks[0]):
             if "weight" in op.attributes:
                 tensor = Tensor.of(op.results[0].type)
-                shape, dtype = tensor.dims, dtype_of(tensor.elem)
+                shape: Any = tensor.dims  # weights are static
+                dtype = dtype_of(tensor.elem)
                 weights.add_lazy(op.attributes["weight"].value, shape, dtype, partial(np.zeros, shape, dtype))
     return weights
 

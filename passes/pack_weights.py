@@ -57,5 +57,6 @@ def _packed(program: Program, constant: ir.Operation, packing: Packing, ip: ir.I
     name, dtype = f"{key}:{packing.layout}", dtype_of(element)
     packed = weights.add_lazy(name, packing.shape, dtype, lambda: packing.make(weights.get(key)))
     type_ = Tensor(element, packing.shape).type()
-    return ir.Operation.create("onnx.Constant", results=[type_], attributes={"weight": ir.StringAttr.get(packed)},
-                               loc=constant.location, ip=ip).result
+    return ir.Operation.create(
+        "onnx.Constant", results=[type_], attributes={"weight": ir.StringAttr.get(packed)}, loc=constant.location, ip=ip
+    ).result

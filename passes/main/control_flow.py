@@ -104,7 +104,7 @@ class LoopEmitter:
         self.initial = list(op.operands)[2:]
         count = len(self.initial)
         self.carried = [Carried(a, unbound_dims(e, a), Tensor.of(a.type)) for a in list(self.body.arguments)[2:]]
-        scans = [Tensor.of(v.type) for v in self.yielded[1 + count:]]
+        scans = [Tensor.of(v.type) for v in self.yielded[1 + count :]]
         self.scanned = [Scanned(t.rank, scalars.byte_width(t.elem)) for t in scans]
 
     def emit(self) -> None:
@@ -164,12 +164,12 @@ class LoopEmitter:
     def _trip(self, i: ir.Value, state: list[ir.Value]) -> tuple[list[ir.Value], ir.Value]:
         m, e = self.m, self.e
         for part in self.carried:
-            part.state, state = state[:5 + len(part.free)], state[5 + len(part.free):]
+            part.state, state = state[: 5 + len(part.free)], state[5 + len(part.free) :]
             e.pointers[part.argument] = part.state[0]
             for (_, name), extent in zip(part.free, part.state[5:], strict=True):
                 m.bind(name, extent)
         for part in self.scanned:
-            part.state, state = state[:3 + part.rank], state[3 + part.rank:]
+            part.state, state = state[: 3 + part.rank], state[3 + part.rank :]
         iteration, condition = list(self.body.arguments)[:2]
         e.pointers[iteration], e.pointers[condition] = self._counters(i)
         with m.at():
@@ -193,8 +193,8 @@ class LoopEmitter:
     def _end_of_trip(self, mark: ir.Value) -> list[ir.Value]:
         """Moves what the trip made to homes that outlive it, and gives the next trip's state."""
         count = len(self.carried)
-        moves = [self._move(part, v) for part, v in zip(self.carried, self.yielded[1:1 + count], strict=True)]
-        appends = [self._append(part, v) for part, v in zip(self.scanned, self.yielded[1 + count:], strict=True)]
+        moves = [self._move(part, v) for part, v in zip(self.carried, self.yielded[1 : 1 + count], strict=True)]
+        appends = [self._append(part, v) for part, v in zip(self.scanned, self.yielded[1 + count :], strict=True)]
         grown = [g for *_, g in [*moves, *appends] if g is not None]
         self._release_unless(grown, mark)
         state: list[ir.Value] = []
@@ -270,13 +270,13 @@ class LoopEmitter:
     def _results(self, trips: ir.Value, state: list[ir.Value]) -> None:
         m, results = self.m, list(self.op.results)
         for part, result in zip(self.carried, results, strict=False):
-            mine, state = state[:5 + len(part.free)], state[5 + len(part.free):]
+            mine, state = state[: 5 + len(part.free)], state[5 + len(part.free) :]
             self.e.pointers[result] = mine[0]
             known = dict(zip([axis for axis, _ in part.free], mine[5:], strict=True))
             for axis, name in unbound_dims(self.e, result):
                 m.bind(name, known[axis])
-        for part, result in zip(self.scanned, results[len(self.carried):], strict=True):
-            mine, state = state[:3 + part.rank], state[3 + part.rank:]
+        for part, result in zip(self.scanned, results[len(self.carried) :], strict=True):
+            mine, state = state[: 3 + part.rank], state[3 + part.rank :]
             self.e.pointers[result] = mine[0]
             for axis, name in unbound_dims(self.e, result):
                 m.bind(name, trips if axis == 0 else mine[3 + axis - 1])
