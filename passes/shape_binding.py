@@ -319,7 +319,7 @@ COUNT: dict[str, Callable[[_Builder, OnnxOp], ir.Value]] = {
 def _replace_nms(inference: Inference, view: OnnxOp) -> None:
     """kernel.nms writes into as many rows as there can be, and counts them; a Slice cuts the rest off.
 
-    Its third result is room to work, one place for each box."""
+    Its third and fourth results are room to work: a position for each box, and six numbers, in whole vectors of 16."""
     op, operands = view.op, list(view.op.operands)
     boxes, scores = inference.type_of(operands[0]), inference.type_of(operands[1])
     if boxes is None or scores is None or boxes.rank != 3 or scores.rank != 3:
@@ -327,9 +327,11 @@ def _replace_nms(inference: Inference, view: OnnxOp) -> None:
     limit = inference.values_of(operands[2]) if len(operands) > 2 else (0,)
     most = limit[0] if limit and not isinstance(limit[0], Real) else None
     rows, count = Tensor("i64", (nms_bound(boxes.dims, scores.dims, most), 3)), Tensor("i64", (1,))
+    places = (scores.dims[2] + 15) // 16 * 16
+    room = Tensor("i64", (places,)), Tensor(scores.elem, (6, places))
     made = ir.Operation.create(
         "kernel.nms",
-        results=[t.type(inference.context) for t in (rows, count, Tensor("i64", (scores.dims[2],)))],
+        results=[t.type(inference.context) for t in (rows, count, *room)],
         operands=operands,
         attributes=_attributes_without(op, RESULT_DIMS),
         loc=op.location,

@@ -1,8 +1,10 @@
 """Kernel kind `nms`: NonMaxSuppression; rows (batch, class, box) in order of batch, class and falling score.
 
-For each class the boxes above the score threshold are listed in the third result, which is room to work. Each round
-takes the best of the list (of equal ones the first) and drops what overlaps it too much: the same boxes as visiting
-all in order of score, as onnxruntime does, but without sorting them. One unit of work: the rows are counted in order.
+For each class the boxes above the score threshold are listed: their numbers in the third result, and corners, area and
+score, 16 boxes to a vector, in the fourth. A round takes the best of the list (of equal ones the first), and in one
+sweep strikes out what overlaps it too much and finds the next best: the same boxes as visiting all in order of score,
+as onnxruntime does, without sorting. A struck score is NaN, which no comparison prefers. One unit of work: the rows
+are counted in order.
 """
 
 from __future__ import annotations
@@ -10,12 +12,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import arith
+from mlir.dialects import arith, vector
 
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.reduce import lane_mask
+
+WIDTH = 16  # boxes in a vector; the fourth result is padded to it
+X0, X1, Y0, Y1, AREA, SCORE = range(6)  # rows of the fourth result
+ORDERED, GREATER_OR_NAN = 7, 9  # cmpf predicates: neither is NaN; greater, or one is NaN
 
 
 def launch(kernel: KernelFunction) -> Launch:
@@ -42,7 +49,7 @@ def _as_i64(i: im.Index) -> ir.Value:
 
 @dataclass
 class Box:
-    """Corners and area."""
+    """Corners and area, each a number or a vector of WIDTH."""
 
     x: tuple[ir.Value, ir.Value]
     y: tuple[ir.Value, ir.Value]
@@ -56,67 +63,103 @@ class _Suppression:
         self.boxes, self.scores, self.limit, self.overlap, self.threshold = operands + [None] * (5 - len(operands))
         attributes = root.op.attributes
         self.centred = "center_point_box" in attributes and ir.IntegerAttr(attributes["center_point_box"]).value == 1
-        self.rows, _, self.alive = b.outputs
+        self.rows, _, self.listed, self.room = b.outputs
+        self.scalar = scalars.element_type(self.scores.elem)
+        self.vector = ir.VectorType.get([WIDTH], self.scalar)
+        self.numbers = ir.VectorType.get([WIDTH], ir.IntegerType.get_signless(32))
 
     def one_class(self, batch: ir.Value, which: ir.Value, row: ir.Value) -> ir.Value:
         """Writes the class's rows from `row` on; returns the row behind them."""
+        b = self.b
+        count = self._list(batch, which)
+        limit = b.index_cast(self.limit.load_flat(0)) if self.limit is not None else 0
+        rounds = im.minimum(im.minimum(im.maximum(limit, 0), count), im.sub(self.rows.shape[0], row))
+
+        def one_round(_: ir.Value, best: ir.Value, row: ir.Value) -> list[ir.Value]:
+            some = im.compare(best, ">=", 0)
+            place = im.maximum(best, 0)
+            with b.when(some):
+                box = b.index_cast(self.listed.load_flat(place))
+                for column, v in enumerate((batch, which, box)):
+                    self.rows.store(_as_i64(v), [row, column])
+            following = self._sweep(im.select(some, count, 0), place)
+            return [following, arith.addi(row, arith.select(some, im.value(1), im.value(0)))]
+
+        return b.reduce(0, rounds, 1, [im.value(self._sweep(count, None)), row], one_round)[1]
+
+    def _list(self, batch: ir.Value, which: ir.Value) -> im.Index:
+        """Lists the boxes above the threshold; returns their number. Vectors without any are passed over at once."""
         b, boxes = self.b, self.scores.shape[2]
         base = self.scores.offset([batch, which, 0])
-        alive = b.reduce(0, boxes, 1, [im.value(0)], lambda i, n: [self._listed(base, i, n)])[0]
-        limit = b.index_cast(self.limit.load_flat(0)) if self.limit is not None else 0
-        rounds = im.minimum(im.minimum(im.maximum(limit, 0), alive), im.sub(self.rows.shape[0], row))
 
-        def one_round(_: ir.Value, alive: ir.Value, row: ir.Value) -> list[ir.Value]:
-            some = im.compare(alive, ">", 0)
-            with b.when(some):
-                best = self._best(base, alive)
-                for column, v in enumerate((batch, which, best)):
-                    self.rows.store(_as_i64(v), [row, column])
-            # the row just written tells the best box to what follows; without any the loop below is empty
-            left = self._without_overlaps(batch, row, alive)
-            return [left, arith.addi(row, arith.select(some, im.value(1), im.value(0)))]
+        def one(i: ir.Value, n: ir.Value) -> list[ir.Value]:
+            above = self._above(self.scores.load_flat(im.add(base, i)))
+            with b.when(above):
+                self._keep(batch, base, i, n)
+            return [im.value(im.add(n, im.select(above, 1, 0)))]
 
-        return b.reduce(0, rounds, 1, [alive, row], one_round)[1]
+        def some(i: ir.Value, n: ir.Value) -> list[ir.Value]:
+            rest = im.sub(boxes, i)
+            mask = lane_mask(rest, WIDTH)
+            hits = self._above(self.scores.load_vector(im.add(base, i), WIDTH, mask))
+            hits = mask if isinstance(hits, bool) else arith.andi(hits, mask)
+            found = vector.reduction(ir.IntegerType.get_signless(1), vector.CombiningKind.OR, hits)
+            stop = im.select(found, im.minimum(im.add(i, WIDTH), boxes), i)
+            return b.reduce(i, stop, 1, [n], one)
 
-    def _listed(self, base: im.Index, i: ir.Value, n: ir.Value) -> ir.Value:
-        above: bool | ir.Value = True
-        if self.threshold is not None:
-            above = scalars.compare(self.scores.load_flat(im.add(base, i)), ">", self.threshold.load_flat(0))
-        with self.b.when(above):
-            self.alive.store_flat(_as_i64(i), n)
-        return im.value(im.add(n, im.select(above, 1, 0)))
+        count = b.reduce(0, boxes, WIDTH, [im.value(0)], some)[0]
+        with b.loop(count, im.mul(im.ceildiv(count, WIDTH), WIDTH)) as n:
+            for row in range(6):
+                filler = scalars.constant(float("nan") if row == SCORE else 0.0, self.scalar)
+                self.room.store(filler, [row, n])
+        return count
 
-    def _candidate(self, at: im.Index) -> ir.Value:
-        return self.b.index_cast(self.alive.load_flat(at))
+    def _above(self, score: ir.Value) -> bool | ir.Value:
+        if self.threshold is None:
+            return True
+        width = WIDTH if isinstance(score.type, ir.VectorType) else 1
+        return scalars.compare(score, ">", scalars.splat(self.threshold.load_flat(0), width))
 
-    def _best(self, base: im.Index, alive: ir.Value) -> ir.Value:
-        first = self._candidate(0)
+    def _keep(self, batch: ir.Value, base: im.Index, i: ir.Value, n: ir.Value) -> None:
+        box = self._read(batch, i)
+        self.listed.store_flat(_as_i64(i), n)
+        for row, v in enumerate((*box.x, *box.y, box.area, self.scores.load_flat(im.add(base, i)))):
+            self.room.store(v, [row, n])
 
-        def step(i: ir.Value, best: ir.Value, score: ir.Value) -> list[ir.Value]:
-            box = self._candidate(i)
-            s = self.scores.load_flat(im.add(base, box))
-            wins = scalars.compare(s, ">", score)
-            return [arith.select(wins, box, best), arith.select(wins, s, score)]
+    def _sweep(self, count: im.Index, chosen: im.Index | None) -> im.Index:
+        """Strikes out the box at `chosen` and what overlaps it; returns the place of the best one left, -1 if none."""
+        picked = None if chosen is None else self._box(lambda row: self._splat(self.room.load([row, chosen])))
+        lanes = arith.constant(self.numbers, ir.Attribute.parse(f"dense<{list(range(WIDTH))}> : {self.numbers}"))
+        nowhere = scalars.constant(-1, self.numbers)
 
-        return self.b.reduce(1, alive, 1, [first, self.scores.load_flat(im.add(base, first))], step)[0]
+        def step(i: ir.Value, best: ir.Value, where: ir.Value) -> list[ir.Value]:
+            places = arith.addi(self._number(i), lanes)
+            score = self._row(SCORE, i)
+            if picked is not None and chosen is not None:
+                stays = self.apart(picked, self._box(lambda row: self._row(row, i)))
+                stays = arith.andi(stays, arith.cmpi(1, places, self._number(im.value(chosen))))
+                score = arith.select(stays, score, scalars.constant(float("nan"), self.vector))
+                self.room.store_vector(score, self.room.offset([SCORE, i]))
+            wins = arith.andi(arith.cmpf(ORDERED, score, score), arith.cmpf(GREATER_OR_NAN, score, best))
+            return [arith.select(wins, score, best), arith.select(wins, places, where)]
 
-    def _without_overlaps(self, batch: ir.Value, row: ir.Value, alive: ir.Value) -> ir.Value:
-        """Keeps of the list, in order, what does not overlap the box in `row` too much; returns how many those are."""
-        b = self.b
-        # without candidates nothing was written in the row: any box of the batch will do, it is not compared
-        best = im.select(im.compare(alive, ">", 0), b.index_cast(self.rows.load([row, 2])), 0)
-        chosen = self.box(batch, best)
+        nothing = scalars.constant(float("nan"), self.vector)
+        best, where = self.b.reduce(0, count, WIDTH, [nothing, nowhere], step)
+        return arith.index_cast(ir.IndexType.get(), _best_lane(best, where))
 
-        def step(i: ir.Value, kept: ir.Value) -> list[ir.Value]:
-            box = self._candidate(i)
-            stays = im.both(im.compare(box, "!=", best), self.apart(chosen, self.box(batch, box)))
-            with b.when(stays):
-                self.alive.store_flat(_as_i64(box), kept)
-            return [im.add(kept, im.select(stays, 1, 0))]
+    def _number(self, i: ir.Value) -> ir.Value:
+        return self._splat(arith.index_cast(ir.IntegerType.get_signless(32), i))
 
-        return b.reduce(0, alive, 1, [im.value(0)], step)[0]
+    def _splat(self, v: ir.Value) -> ir.Value:
+        return scalars.splat(v, WIDTH)
 
-    def box(self, batch: im.Index, i: im.Index) -> Box:
+    def _row(self, row: int, i: im.Index) -> ir.Value:
+        return self.room.load_vector(self.room.offset([row, i]), WIDTH)
+
+    def _box(self, row) -> Box:
+        return Box((row(X0), row(X1)), (row(Y0), row(Y1)), row(AREA))
+
+    def _read(self, batch: im.Index, i: im.Index) -> Box:
         first = self.boxes.offset([batch, i, 0])
         a, c, d, e = (self.boxes.load_flat(im.add(first, k)) for k in range(4))
         if self.centred:  # x, y, width, height
@@ -138,8 +181,19 @@ class _Suppression:
         for extent in (width, height, shared, p.area, q.area, union):
             positive = scalars.compare(extent, ">", zero)
             meets = positive if meets is None else arith.andi(meets, positive)
-        most = self.overlap.load_flat(0) if self.overlap is not None else zero
+        most = self._splat(self.overlap.load_flat(0)) if self.overlap is not None else zero
         return scalars.logical_not(arith.andi(meets, scalars.compare(arith.divf(shared, union), ">", most)))
+
+
+def _best_lane(scores: ir.Value, places: ir.Value) -> ir.Value:
+    """The place of the highest score of a vector; of equal ones the first, -1 where all are NaN."""
+    best, where = vector.extract(scores, [], [0]), vector.extract(places, [], [0])
+    for lane in range(1, WIDTH):
+        score, place = vector.extract(scores, [], [lane]), vector.extract(places, [], [lane])
+        sooner = arith.andi(arith.cmpf(1, score, best), arith.cmpi(2, place, where))
+        wins = arith.andi(arith.cmpf(ORDERED, score, score), arith.ori(arith.cmpf(GREATER_OR_NAN, score, best), sooner))
+        best, where = arith.select(wins, score, best), arith.select(wins, place, where)
+    return where
 
 
 def _ordered(a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:

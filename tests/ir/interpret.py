@@ -113,7 +113,8 @@ class _Frame:
                 most = dims.evaluate(Tensor.of(op.results[0].type).dims[0], self.symbols)
                 buffer = np.zeros((most, 3), np.int64)
                 buffer[: len(rows)] = rows
-                return [buffer, np.array([len(rows)]), np.zeros(operands[1].shape[2], np.int64)]
+                places = -(-operands[1].shape[2] // 16) * 16
+                return [buffer, np.array([len(rows)]), np.zeros(places, np.int64), np.zeros((6, places), np.float32)]
             case "kernel.nonzero_count":
                 return [np.array([np.count_nonzero(self.values[op.operands[0]])])]
         operands = [self.values[value] for value in op.operands]
