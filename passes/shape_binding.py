@@ -135,8 +135,13 @@ def demand(inference: Inference, value: ir.Value, prefix: str, user: ir.Operatio
     bound = bind(inference, value, names)
     inference.values[value] = tuple(map(dims.symbol, names))
     if prefix == "u":
-        sizes = [Requirement("size", dims.symbol(name), 0, "a size that is computed") for name in names]
-        inference.requirements.write(sizes, ir.InsertionPoint.after(bound), (user or bound).location)
+        _require_sizes(inference, names, bound, user or bound)
+
+
+def _require_sizes(inference: Inference, names: Sequence[str], bound: ir.Operation, user: ir.Operation) -> None:
+    """None of the symbols that `bound` binds may be negative; `user` is the node to be named."""
+    sizes = [Requirement("size", dims.symbol(name), 0, "a size that is computed") for name in names]
+    inference.requirements.write(sizes, ir.InsertionPoint.after(bound), user.location)
 
 
 def _assumed_count(inference: Inference, value: ir.Value, tensor: Tensor | None) -> int:
@@ -258,7 +263,7 @@ def _resolve_resize(inference: Inference, view: OnnxOp) -> None:
         exact = _partial(inference, scales)
     sizes = b.op("Cast", [b.op("Floor", [scaled])], to=_I64)
     names = [inference.symbols.new("u") for _ in axes]
-    bind(inference, sizes, names)
+    _require_sizes(inference, names, bind(inference, sizes, names), view.op)
     results: list[Dim] = []
     for axis, scale, name in zip(axes, exact, names, strict=True):
         size = None if scale is None else reals.floor(reals.multiply(tensor.dims[axis], scale))

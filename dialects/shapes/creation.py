@@ -51,8 +51,7 @@ def range_(c: ShapeContext) -> list[Tensor]:
     if c.elem(0) in ("f16", "bf16", "f32", "f64"):
         return [Tensor(c.elem(0), (_float_count(c),))]
     (start,), (limit,), (delta,) = c.values(0), c.values(1), c.values(2)
-    if delta == 0:
-        raise IllegalShape("the step is 0")
+    c.require("!=", delta, 0, "the step")
     elem = c.declared[0].elem if c.recorded(0) and c.declared[0] is not None else c.elem(0)
     return [Tensor(elem, (range_count(start, limit, delta),))]
 

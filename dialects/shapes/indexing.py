@@ -92,6 +92,8 @@ def one_hot(c: ShapeContext) -> list[Tensor]:
 def compress(c: ShapeContext) -> list[Tensor]:
     x = list(c.shape(0))
     axis = c.attr("axis", None)
+    extent = c.tensor(0).numel if axis is None else x[c.axis(axis, len(x))]
+    c.require(">=", extent, c.tensor(1).numel, "what is selected from and the number of conditions")
     if axis is None:
         return [Tensor(c.elem(0), (c.fresh("0"),))]
     x[c.axis(axis, len(x))] = c.fresh("0")

@@ -121,7 +121,10 @@ def pad(c: ShapeContext) -> list[Tensor]:
     pads = c.values(1)
     if len(pads) != 2 * len(axes):
         raise IllegalShape(f"{len(pads)} pads for {len(axes)} axes")
+    repeats = c.attr("mode", "constant") != "constant"
     for at, axis in enumerate(axes):
+        if repeats and not pads[at] == 0 == pads[at + len(axes)]:
+            c.require(">=", x[axis], 1, f"axis {axis}, whose elements are repeated")
         x[axis] = x[axis] + pads[at] + pads[at + len(axes)]
         if any(entry != 0 and not dims.nonnegative(entry) for entry in (pads[at], pads[at + len(axes)])):
             c.require(">=", x[axis], 0, f"axis {axis} of the result")
