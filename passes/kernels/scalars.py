@@ -163,6 +163,10 @@ def is_nan(a: ir.Value) -> ir.Value:
 
 
 def select(condition: ir.Value, a: ir.Value, b: ir.Value) -> ir.Value:
+    if floats(a) and scalar_type(a).width == 16:  # as integers: a choice of halves may become a library call
+        bits = like(a, element_type("i16"))
+        chosen = arith.select(condition, arith.bitcast(bits, a), arith.bitcast(bits, b))
+        return arith.bitcast(a.type, chosen)
     return arith.select(condition, a, b)
 
 

@@ -196,16 +196,16 @@ def power(e: Element, x: ir.Value, exponent: ir.Value) -> ir.Value:
 
 @elementwise("Mod")
 def mod(e: Element, a: ir.Value, b: ir.Value) -> ir.Value:
-    if scalars.floats(a):
-        return remainder(a, b, e.elem)
-    rest = scalars.rem(a, b, is_unsigned(e.elem))
+    rest = remainder(a, b, e.elem) if scalars.floats(a) else scalars.rem(a, b, is_unsigned(e.elem))
     if e.attr("fmod") or is_unsigned(e.elem):
         return rest
     zero = constant_like(0, rest)  # the sign of the divisor
-    differs = arith.andi(
-        scalars.compare(rest, "!=", zero), arith.xori(scalars.compare(rest, "<", zero), scalars.compare(b, "<", zero))
-    )
-    return scalars.select(differs, scalars.add(rest, b), rest)
+    opposite = arith.xori(scalars.compare(rest, "<", zero), scalars.compare(b, "<", zero))
+    differs = arith.andi(scalars.compare(rest, "!=", zero), opposite)
+    moved = scalars.select(differs, scalars.add(rest, b), rest)
+    if not scalars.floats(a):
+        return moved
+    return scalars.select(scalars.compare(rest, "==", zero), math.copysign(zero, b), moved)
 
 
 @elementwise("Mean")

@@ -10,7 +10,7 @@ from onnxc.dialects.onnx import OnnxOp
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.kernel_function import FAILURES
-from onnxc.passes.lowering.registry import moves
+from onnxc.passes.lowering.registry import HALVES, moves
 
 FAILURES["Gather"] = "index out of range"
 FAILURES["GatherElements"] = "index out of range"
@@ -161,15 +161,19 @@ def constant_of_shape(ev, op: OnnxOp, point) -> ir.Value:
 
 @moves("Range")
 def range_(ev, op: OnnxOp, point) -> ir.Value:
+    """start + index * delta; halves in f32."""
     start, _limit, delta = op.operands
     elem = ev.tensor(op.results[0]).elem
-    counted = scalars.cast(_as_i64(im.value(point[0])), "i64", elem)
-    return scalars.add(_number(ev, op, 0, start, elem), scalars.mul(counted, _number(ev, op, 2, delta, elem)))
+    wide = "f32" if elem in HALVES else elem
+    counted = scalars.cast(_as_i64(im.value(point[0])), "i64", wide)
+    step = scalars.mul(counted, _number(ev, op, 2, delta, wide))
+    return scalars.cast(scalars.add(_number(ev, op, 0, start, wide), step), wide, elem)
 
 
 def _number(ev, op: OnnxOp, position: int, operand: ir.Value | None, elem: str) -> ir.Value:
     if operand is not None:
-        return ev.at(operand, [0] * len(ev.tensor(operand).shape))
+        tensor = ev.tensor(operand)
+        return scalars.cast(ev.at(operand, [0] * len(tensor.shape)), tensor.elem, elem)
     return scalars.cast(_as_i64(im.value(ev.values(op, position)[0])), "i64", elem)
 
 
