@@ -56,8 +56,10 @@ def _level(name: str, dialects: str, ops: str = "") -> Level:
 GRAPH = _level(
     "graph",
     "func onnx",
-    "kernel.bind_dims kernel.require kernel.nonzero_count kernel.nms kernel.cumulative kernel.conv kernel.conv_transpose kernel.max_pool "
-    "kernel.average_pool kernel.scratch kernel.winograd kernel.winograd_input kernel.winograd_output kernel.attention kernel.depthwise_planes kernel.recurrent kernel.resize",
+    "kernel.bind_dims kernel.require kernel.nonzero_count kernel.nms kernel.cumulative kernel.conv "
+    "kernel.conv_transpose kernel.max_pool kernel.average_pool kernel.scratch kernel.winograd "
+    "kernel.winograd_input kernel.winograd_output kernel.attention kernel.conv_planes kernel.depthwise_planes "
+    "kernel.recurrent kernel.resize",
 )
 TENSOR = _level("tensor", "func onnx kernel")
 KERNELS = _level("kernels", "func onnx kernel")

@@ -15,6 +15,8 @@ Internal ops, for one to three spatial axes (S: their sizes, K: the kernel's), a
   kernel.conv_transpose(x, w [K, C, M/group], bias? [M]) {…, output_padding} -> [N, S', M]
   kernel.max_pool(x [N, S, C]) {kernel_shape, strides, dilations, pads, ceil_mode} -> [N, S', C]
   kernel.average_pool(x) {…, count_include_pad} -> [N, S', C]
+  kernel.conv_planes(x [N, C, S], w [M, K, C/group], bias? [M]) {…, group} -> [N, M, S']  (see planes.py)
+  kernel.depthwise_planes(x [N, C, S], w [C, 1, K], bias? [C]) {strides, dilations, pads} -> [N, C, S']
 pads: all before, then all behind.
 
 How: in program order; for each tensor `layouts/versions.py` keeps the orders of axes in which it exists. Convolutions

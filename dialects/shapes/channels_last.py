@@ -23,6 +23,12 @@ def depthwise_planes(c: ShapeContext) -> list[Tensor]:
     return [Tensor(c.elem(0), (*x[:2], *_windows(c, x[2:], w[2:], False)))]
 
 
+@infers("kernel.conv_planes")
+def conv_planes(c: ShapeContext) -> list[Tensor]:
+    x, w = c.shape(0), c.shape(1)
+    return [Tensor(c.elem(0), (x[0], w[0], *_windows(c, x[2:], w[1:-1], False)))]
+
+
 @infers("kernel.max_pool", "kernel.average_pool")
 def pool(c: ShapeContext) -> list[Tensor]:
     x = c.shape(0)

@@ -8,7 +8,6 @@ Taps outside x read zeros by masks, known at compile time where one tile spans t
 from __future__ import annotations
 
 from mlir import ir
-from mlir.dialects import arith, vector
 
 from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
@@ -17,6 +16,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.plane_rows import inside
 
 GRAIN_NANOSECONDS = 20_000
 MOST_VECTORS = 8  # accumulators of a tile that spans the row
@@ -74,7 +74,7 @@ class _Emitter:
 
         acc = b.reduce(low, high, 1, [self.sums.zero()] * self.vectors, taps)
         columns = [im.add(start, v * lanes) for v in range(self.vectors)]
-        where = [Lanes(lanes, 3, self._inside(c, self.shape[3])) for c in columns]
+        where = [Lanes(lanes, 3, inside(lanes, c, self.shape[3])) for c in columns]
         bias = self.op.operands[2] if len(self.op.operands) > 2 else None
 
         def element(_point, _lanes: Lanes, total: ir.Value) -> ir.Value:
@@ -99,20 +99,7 @@ class _Emitter:
             weight = scalars.splat(self.sums.widen(self.w.load_flat(im.add(weights, tap))), self.sums.lanes)
             for v in range(self.vectors):
                 first = im.add(start, v * self.sums.lanes + tap * self.dilations[1] - self.pads[1])
-                mask = self._inside(first, self.x.shape[3])
+                mask = inside(self.sums.lanes, first, self.x.shape[3])
                 x = self.x.load_vector(im.add(line, first), self.sums.lanes, mask)
                 acc[v] = self.sums.multiply_add(self.sums.widen(x), weight, acc[v])
         return acc
-
-    def _inside(self, first: im.Index, extent: im.Index) -> ir.Value | None:
-        """Which lanes from `first` on lie in [0, extent); None: all."""
-        lanes = self.sums.lanes
-        type_ = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))
-        if isinstance(first, int) and isinstance(extent, int):
-            if first >= 0 and first + lanes <= extent:
-                return None
-            bits = [ir.BoolAttr.get(0 <= first + i < extent) for i in range(lanes)]
-            return arith.constant(type_, ir.DenseElementsAttr.get(bits, type_))
-        bounds = [im.value(im.maximum(at, 0)) for at in (im.sub(extent, first), im.sub(0, first))]
-        before, skipped = (vector.create_mask(type_, [at]) for at in bounds)
-        return arith.andi(before, arith.xori(skipped, scalars.constant(1, type_)))

@@ -14,6 +14,7 @@ from onnxc.passes.kernels import (
     compress,
     concat,
     conv,
+    conv_planes,
     conv_transpose,
     cumulative,
     depthwise_planes,
@@ -42,6 +43,7 @@ KINDS: dict[str, ModuleType] = {
     "concat": concat,
     "attention": attention,
     "conv": conv,
+    "conv_planes": conv_planes,
     "conv_transpose": conv_transpose,
     "depthwise_planes": depthwise_planes,
     "winograd": winograd,
@@ -71,6 +73,7 @@ ROOTS: dict[str, str] = {
     "onnx.Concat": "concat",
     "kernel.attention": "attention",
     "kernel.conv": "conv",
+    "kernel.conv_planes": "conv_planes",
     "kernel.conv_transpose": "conv_transpose",
     "kernel.depthwise_planes": "depthwise_planes",
     "kernel.winograd": "winograd",
@@ -119,7 +122,7 @@ READS_ONCE: set[str] = {
 }
 
 # Kinds that evaluate element-wise consumers on their result before they store it.
-EPILOGUES: set[str] = {"conv", "conv_transpose", "depthwise_planes", "winograd", "winograd_output", "matmul", "reduce", "pool", "resize", "softmax", "normalization"}
+EPILOGUES: set[str] = {"conv", "conv_planes", "conv_transpose", "depthwise_planes", "winograd", "winograd_output", "matmul", "reduce", "pool", "resize", "softmax", "normalization"}
 
 # Kinds that keep intermediate values in the result's buffer: all they fuse has the root's element type.
 IN_RESULT: set[str] = {"softmax", "normalization"}

@@ -1,6 +1,7 @@
-"""Convolutions that stay channels first: 1×1 and depthwise ones between a given tensor and a result of the function.
+"""Convolutions that stay channels first: between a tensor that exists so and readers that want it so.
 
-Turning both sides costs more than such a convolution; where a neighbour works channels last, it is turned as usual.
+Turning both sides of one costs about as much as the convolution. Where a neighbour works channels last, or the sums are
+so many that tiles over channels (or Winograd's) pay for turning, it is turned as usual.
 """
 
 from __future__ import annotations
@@ -9,45 +10,101 @@ from collections.abc import Sequence
 
 from mlir import ir
 
-from onnxc.dialects.onnx import OnnxOp
+from onnxc.dialects import dims
+from onnxc.dialects.dims import Dim
+from onnxc.dialects.onnx import OnnxOp, is_onnx
 from onnxc.dialects.types import Tensor
-from onnxc.passes.layouts.versions import Layouts, channels_last, native
+from onnxc.passes.kernels import conv_planes
+from onnxc.passes.kernels.conv_problem import Conv
+from onnxc.passes.layouts.pointwise import NARY, UNARY
+from onnxc.passes.layouts.versions import CARRIERS, Layouts, channels_last, native
+
+FEW_PIXELS = 16  # of an image: fewer do not fill vectors
+POINTWISE = {*UNARY.split(), *NARY.split()}
+VIEWS = ("Reshape", "Flatten")
 
 
-def stay_planes(op: OnnxOp, layouts: Layouts, pads: Sequence, strides: Sequence[int], dilations: Sequence[int]) -> bool:
+def stay_planes(
+    op: OnnxOp, layouts: Layouts, pads: Sequence[Dim], strides: Sequence[int], dilations: Sequence[int]
+) -> bool:
     """Converts a Conv that is best left channels first; False: it is not one."""
-    x, w = op.operands[:2]
-    if not _alone(op, layouts) or Tensor.of(x.type).rank != 4 or not all(isinstance(p, int) for p in pads):
+    x, w, *rest = op.operands
+    bias = [v for v in rest if v is not None]
+    rank = Tensor.of(x.type).rank
+    if rank < 3 or not all(isinstance(p, int) for p in pads) or channels_last(rank) in layouts.offers(x):
+        return False
+    if layouts.order(x) is not None or not _read_as_planes(op.results[0]):
         return False
     filters, channels, *window = Tensor.of(w.type).dims
-    if op.attr("group", 1) == 1 and set(window) == {1} and set(strides) == {1} and not any(pads):
+    group = op.attr("group", 1)
+    if group == 1 and set(window) == {1} and set(strides) == {1} and not any(pads):
         return _as_product(op, layouts)
-    depthwise = channels == 1 and filters == Tensor.of(x.type).dims[1] == op.attr("group", 1) and filters != 1
-    if not depthwise or strides[1] != 1 or Tensor.of(x.type).elem != "f32":
-        return False
-    bias = [v for v in op.operands[2:] if v is not None]
     attrs = {"strides": list(strides), "dilations": list(dilations), "pads": list(pads)}
-    layouts.define(op.results[0], native(4),
-                   layouts.internal("depthwise_planes", [x, w, *bias], Tensor.of(op.results[0].type), attrs))
+    depthwise = channels == 1 and filters == Tensor.of(x.type).dims[1] == group and filters != 1
+    if depthwise and rank == 4 and strides[1] == 1 and Tensor.of(x.type).elem == "f32":
+        return _define(op, layouts, "depthwise_planes", [x, w, *bias], attrs)
+    if not _small(op, group, tuple(pads), tuple(strides), tuple(dilations)):
+        return False
+    last = layouts.want(w, (0, *range(2, rank), 1))
+    return _define(op, layouts, "conv_planes", [x, last, *bias], {**attrs, "group": group})
+
+
+def _define(op: OnnxOp, layouts: Layouts, kind: str, operands: list[ir.Value], attrs: dict[str, object]) -> bool:
+    result = Tensor.of(op.results[0].type)
+    layouts.define(op.results[0], native(result.rank), layouts.internal(kind, operands, result, attrs))
     return True
 
 
-def _alone(op: OnnxOp, layouts: Layouts) -> bool:
-    """Whether x is there as the model has it, from outside, and the result only leaves the function."""
-    x = op.operands[0]
-    outside = isinstance(x.owner, ir.Block) and channels_last(4) not in layouts.offers(x)
-    return outside and all(use.owner.operation.name == "func.return" for use in op.results[0].uses)
+def _read_as_planes(value: ir.Value) -> bool:
+    """Whether all that reads it, through element-wise ops, wants it as the model has it."""
+    for use in value.uses:
+        reader = use.owner.operation
+        name = reader.name.removeprefix("onnx.") if is_onnx(reader) else None
+        if name in POINTWISE or name in VIEWS:
+            if not _read_as_planes(reader.results[0]):
+                return False
+        elif name in CARRIERS:
+            return False
+    return True
+
+
+def _small(op: OnnxOp, group: int, pads: tuple[int, ...], strides: tuple[int, ...], dilations: tuple[int, ...]) -> bool:
+    """Whether the kernel for planes takes it, with sums that are cheap against turning."""
+    x, w, result = (Tensor.of(v.type) for v in (op.operands[0], op.operands[1], op.results[0]))
+    filters, channels, *window = w.dims
+    if not isinstance(filters, int):
+        return False
+    return conv_planes.applies(
+        Conv(
+            op,
+            x.elem,
+            x.dims[0],
+            tuple(x.dims[2:]),
+            tuple(result.dims[2:]),
+            tuple(window),
+            strides,
+            dilations,
+            pads[: len(window)],
+            any(pads),
+            group,
+            channels,
+            filters // group,
+        )
+    )
 
 
 def _as_product(op: OnnxOp, layouts: Layouts) -> bool:
-    """w [M, C] · x [N, C, H·W], with the bias along the rows."""
+    """w [M, C] · x [N, C, pixels], with the bias along the rows."""
     x, w, *rest = op.operands
-    n, c, h, width = Tensor.of(x.type).dims
+    given, result = Tensor.of(x.type), Tensor.of(op.results[0].type)
+    n, c, *size = given.dims
+    pixels = dims.product(size)
+    if isinstance(pixels, int) and pixels < FEW_PIXELS:
+        return False
     m = Tensor.of(w.type).dims[0]
-    pixels = layouts.reshape(x, [n, c, h * width])
-    matrix = layouts.reshape(w, [m, c])
-    product = layouts.one("MatMul", [matrix, pixels], Tensor.of(x.type).of_shape([n, m, h * width]))
+    columns = layouts.reshape(x, [n, c, pixels])
+    product = layouts.one("MatMul", [layouts.reshape(w, [m, c]), columns], given.of_shape([n, m, pixels]))
     if rest and rest[0] is not None:
         product = layouts.one("Add", [product, layouts.reshape(rest[0], [m, 1])], product.type)
-    layouts.define(op.results[0], native(4), layouts.reshape(product, [n, m, h, width]))
+    layouts.define(op.results[0], native(result.rank), layouts.reshape(product, list(result.dims)))
     return True

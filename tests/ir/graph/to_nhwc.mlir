@@ -118,3 +118,41 @@ func.func @others(%x: tensor<1x2x?xf32, [1, 2, "t"]>, %w: tensor<4x2x3xf32>, %v:
     : (tensor<1x4x?xf32, [1, 4, "(t+1)//2"]>, tensor<4x2x2xf32>) -> tensor<1x2x?xf32, [1, 2, "2*((t+1)//2)"]>
   return %1 : tensor<1x2x?xf32, [1, 2, "2*((t+1)//2)"]>
 }
+
+// Between planes on both sides, a first layer and element-wise ops behind it stay as they are: turning costs more.
+// CHECK-LABEL: func.func @planes
+// CHECK-NOT:     "onnx.Transpose"
+// CHECK:         %[[P:.*]] = "kernel.conv_planes"(%arg0, %{{.*}}, %{{.*}}) {dilations = array<i64: 1, 1>, group = 1 : i64,
+// CHECK-SAME:      pads = array<i64: 1, 1, 1, 1>, strides = array<i64: 2, 2>} : (tensor<1x2x64x64xf32>, tensor<3x3x3x2xf32>, tensor<3xf32>) -> tensor<1x3x32x32xf32>
+// CHECK:         "onnx.Mul"(%[[P]], %{{.*}}) : (tensor<1x3x32x32xf32>, tensor<3x1x1xf32>)
+// CHECK-NOT:     "onnx.Transpose"
+// CHECK:         return
+func.func @planes(%x: tensor<1x2x64x64xf32>) -> tensor<1x3x32x32xf32> {
+  %w = "onnx.Constant"() {value = dense<0.5> : tensor<3x2x3x3xf32>} : () -> tensor<3x2x3x3xf32>
+  %b = "onnx.Constant"() {value = dense<[1.0, 2.0, 3.0]> : tensor<3xf32>} : () -> tensor<3xf32>
+  %s = "onnx.Constant"() {value = dense<[[[1.0]], [[2.0]], [[3.0]]]> : tensor<3x1x1xf32>} : () -> tensor<3x1x1xf32>
+  %0 = "onnx.Conv"(%x, %w, %b) {pads = array<i64: 1, 1, 1, 1>, strides = array<i64: 2, 2>}
+    : (tensor<1x2x64x64xf32>, tensor<3x2x3x3xf32>, tensor<3xf32>) -> tensor<1x3x32x32xf32>
+  %1 = "onnx.Mul"(%0, %s) : (tensor<1x3x32x32xf32>, tensor<3x1x1xf32>) -> tensor<1x3x32x32xf32>
+  %2 = "onnx.Relu"(%1) : (tensor<1x3x32x32xf32>) -> tensor<1x3x32x32xf32>
+  return %2 : tensor<1x3x32x32xf32>
+}
+
+// A 1×1 convolution of planes is a product; a depthwise one with a neighbour that is a product's operand stays, too.
+// CHECK-LABEL: func.func @products
+// CHECK:         "onnx.MatMul"(%{{.*}}, %{{.*}}) : (tensor<4x2xf32>, tensor<1x2x64xf32>) -> tensor<1x4x64xf32>
+// CHECK:         "kernel.depthwise_planes"
+// CHECK-NOT:     "onnx.Transpose"
+// CHECK:         "onnx.MatMul"
+// CHECK-NOT:     "onnx.Transpose"
+// CHECK:         return
+func.func @products(%x: tensor<1x2x8x8xf32>, %w: tensor<4x2x1x1xf32>, %d: tensor<2x1x3x3xf32>, %m: tensor<128x5xf32>)
+    -> (tensor<1x4x8x8xf32>, tensor<1x5xf32>) {
+  %n = "onnx.None"() : () -> none
+  %0 = "onnx.Conv"(%x, %w) : (tensor<1x2x8x8xf32>, tensor<4x2x1x1xf32>) -> tensor<1x4x8x8xf32>
+  %1 = "onnx.Conv"(%x, %d) {group = 2 : i64, pads = array<i64: 1, 1, 1, 1>} : (tensor<1x2x8x8xf32>, tensor<2x1x3x3xf32>) -> tensor<1x2x8x8xf32>
+  %2 = "onnx.Relu"(%1) : (tensor<1x2x8x8xf32>) -> tensor<1x2x8x8xf32>
+  %3 = "onnx.Reshape"(%2, %n) {operand_values = {"1" = [1, 128]}} : (tensor<1x2x8x8xf32>, none) -> tensor<1x128xf32>
+  %4 = "onnx.MatMul"(%3, %m) : (tensor<1x128xf32>, tensor<128x5xf32>) -> tensor<1x5xf32>
+  return %0, %4 : tensor<1x4x8x8xf32>, tensor<1x5xf32>
+}

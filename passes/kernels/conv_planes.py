@@ -1,0 +1,279 @@
+"""Kernel kind `conv_planes`: convolution of planes as they are, vectors along the last axis, a tile over filters.
+
+    kernel.conv_planes(x [N, C, S], w [M, K, C/group], bias? [M]) {strides, dilations, pads, group} -> [N, M, S']
+For graphs that are channels first on both sides. A unit is a run of pixels of one row of the result: it copies the rows
+of x that its taps meet into a patch on the stack, zeros around them, elements that the stride sets apart in lines of
+their own. So each term (tap, channel) reads whole vectors at a place that a table knows. Summed in the order of
+conv.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+
+import numpy as np
+from mlir import ir
+from mlir.dialects import memref
+
+from onnxc.dialects import dims
+from onnxc.dialects.onnx import OnnxOp
+from onnxc.dialects.types import Tensor
+from onnxc.passes.kernels import contraction, pointers, scalars
+from onnxc.passes.kernels import index_math as im
+from onnxc.passes.kernels.builder import Buffer, KernelBuilder
+from onnxc.passes.kernels.conv_problem import Conv
+from onnxc.passes.kernels.evaluate import Evaluator, Lanes
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.pixel_tiles import unflattened_tap
+from onnxc.passes.kernels.plane_rows import every, inside
+from onnxc.passes.kernels.register_tiles import LATENCY
+
+GRAIN_NANOSECONDS = 20_000
+PATCH_BYTES = 32 << 10  # stays in L1, and is little enough for any stack
+MOST_VECTORS = 8
+MOST_STRIDE = 4  # along the last axis: vectors are taken apart by shuffles
+LINE = 64  # pixels of a run, at least
+
+
+@dataclass(frozen=True)
+class PlanesSchedule:
+    """Register tile `rows` filters × `vectors` of `lanes` pixels; `run` pixels a unit."""
+
+    rows: int
+    vectors: int
+    lanes: int
+    run: int
+
+
+def applies(p: Conv) -> bool:
+    """Few terms, so that a run of useful length fits, and a last axis that fills vectors."""
+    known = isinstance(p.channels, int) and isinstance(p.filters, int)
+    if not known or p.elem not in ("f32", "f64") or p.strides[-1] > MOST_STRIDE:
+        return False
+    width = p.out[-1]
+    fills = not isinstance(width, int) or 4 * width >= 3 * (-(-width // 16) * 16)
+    return 1 <= p.taps * p.channels <= contraction.BLOCK and fills and _patch_bytes(p, LINE) <= PATCH_BYTES
+
+
+def problem(op: OnnxOp) -> Conv:
+    """The op as a Conv, whose shapes are told by what the axes mean."""
+    x, w, result = (Tensor.of(v.type).shape for v in (op.operands[0], op.operands[1], op.results[0]))
+    group, count = op.attr("group"), len(x) - 2
+    pads = op.attr("pads")
+    return Conv(
+        op,
+        Tensor.of(op.results[0].type).elem,
+        x[0],
+        tuple(x[2:]),
+        tuple(result[2:]),
+        tuple(w[1:-1]),
+        tuple(op.attr("strides")),
+        tuple(op.attr("dilations")),
+        tuple(pads[:count]),
+        any(pads),
+        group,
+        w[-1],
+        result[1] // group,
+    )
+
+
+def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
+    p = problem(kernel.root)
+    sums = contraction.arithmetic(p.elem, target)
+    width = p.out[-1] if isinstance(p.out[-1], int) else 1 << 16
+    runs = 1
+    while _patch_bytes(p, -(-width // runs)) > PATCH_BYTES and width // runs > LINE:
+        runs += 1
+    run = -(-width // runs)
+    if runs > 1:
+        run = -(-run // sums.lanes) * sums.lanes
+    rows, vectors = _tile(p.filters, -(-run // sums.lanes), target)
+    return asdict(PlanesSchedule(rows, vectors, sums.lanes, run))
+
+
+def _tile(filters: int, vectors: int, target) -> tuple[int, int]:
+    """The register tile with the fewest cycles a term: arithmetic or latency, and a part of each broadcast and
+    load (most loads cross a line)."""
+
+    def cycles(tile: tuple[int, int]) -> float:
+        down, along = -(-filters // tile[0]), -(-vectors // tile[1])
+        rows, wide = filters / down, vectors / along
+        return down * along * (max(rows * wide / 2, LATENCY) + 0.1 * rows + 0.2 * wide + 0.5)
+
+    candidates = [
+        (r, v)
+        for v in range(1, MOST_VECTORS + 1)
+        for r in range(1, 15)
+        if r * v + v + 1 <= target.vector_registers and r <= filters and v <= max(1, vectors)
+    ]
+    return min(candidates, key=lambda tile: (cycles(tile), tile))
+
+
+def _lines(p: Conv) -> int:
+    """Rows of the patch: a channel's rows of x, apart by the phase of the stride."""
+    return p.channels * (p.taps // p.kernel[-1]) * len(phases(p))
+
+
+def phases(p: Conv) -> list[int]:
+    """Remainders modulo the last stride at which some tap reads."""
+    return sorted({tap * p.dilations[-1] % p.strides[-1] for tap in range(p.kernel[-1])})
+
+
+def line_length(p: Conv, run: int) -> int:
+    """Elements that a line of the patch holds for so many pixels."""
+    reach = (p.kernel[-1] - 1) * p.dilations[-1] // p.strides[-1]
+    return -(-(-(-run // 16) * 16 + reach) // 16) * 16
+
+
+def _patch_bytes(p: Conv, run: int) -> int:
+    return _lines(p) * line_length(p, run) * max(4, scalars.byte_width(p.elem))
+
+
+def launch(kernel: KernelFunction) -> Launch:
+    p, s = problem(kernel.root), PlanesSchedule(**kernel.schedule)
+    runs = (p.out[-1] + (s.run - 1)) // s.run
+    nanoseconds = max(1.0, 2 * s.run * p.taps * p.channels * p.filters / 100)
+    return Launch(p.images * p.group * dims.product(p.out[:-1]) * runs, max(1, int(GRAIN_NANOSECONDS / nanoseconds)))
+
+
+def emit(b: KernelBuilder) -> None:
+    _Emitter(b, problem(b.kernel.root), PlanesSchedule(**b.kernel.schedule)).run()
+
+
+class _Emitter:
+    def __init__(self, b: KernelBuilder, p: Conv, s: PlanesSchedule):
+        self.b, self.p, self.s = b, p, s
+        self.sums = contraction.Arithmetic(
+            p.elem, contraction.arithmetic(p.elem, b.target).compute, s.lanes, b.target.has_fma
+        )
+        self.ev = Evaluator(b)
+        self.x, self.w = b.inputs[p.op.operands[0]], b.inputs[p.op.operands[1]]
+        self.base = pointers.pointer(self.x.memory)
+        self.size, self.out = [b.dim(d) for d in p.size], [b.dim(d) for d in p.out]
+        self.runs = b.dim((p.out[-1] + (s.run - 1)) // s.run)
+        self.lead = p.taps // p.kernel[-1]
+        self.phases = phases(p)
+        self.length = line_length(p, s.run)
+        self.terms = p.taps * p.channels
+        size = _lines(p) * self.length
+        type_ = ir.MemRefType.get([size], scalars.element_type(self.sums.compute))
+        self.patch = Buffer(memref.alloca(type_, [], [], alignment=64), self.sums.compute, [size], [1])
+        self.table = _table(b, self._places())
+
+    def _places(self) -> list[int]:
+        """Where in the patch each term's first pixel lies."""
+        p, places = self.p, []
+        for tap in range(p.taps):
+            row, column = divmod(tap, p.kernel[-1])
+            shift, phase = divmod(column * p.dilations[-1], p.strides[-1])
+            for channel in range(p.channels):
+                line = (channel * self.lead + row) * len(self.phases) + self.phases.index(phase)
+                places.append(line * self.length + shift)
+        return places
+
+    def run(self) -> None:
+        b, p, s = self.b, self.p, self.s
+        with b.loop(b.begin, b.end) as unit:
+            number, rest = im.mod(unit, self.runs), im.floordiv(unit, self.runs)
+            outer: list[im.Index] = []
+            for extent in reversed(self.out[:-1]):
+                outer.append(im.mod(rest, extent))
+                rest = im.floordiv(rest, extent)
+            self.outer = outer[::-1]
+            self.group, self.image = im.mod(rest, p.group), im.floordiv(rest, p.group)
+            self.first = im.mul(number, s.run)
+            self._fill()
+            whole = isinstance(self.out[-1], int) and self.out[-1] % s.run == 0
+            self.count = s.run if whole else im.minimum(im.sub(self.out[-1], self.first), s.run)
+            vectors = im.ceildiv(self.count, s.lanes)
+            contraction.row_tiles(b, vectors, s.vectors, 0, im.ceildiv(vectors, s.vectors), self._column_tile)
+
+    def _column_tile(self, first: im.Index, vectors: int) -> None:
+        """All filters of the unit's group over `vectors` vectors from number `first`."""
+        b, p, s = self.b, self.p, self.s
+        start = im.mul(first, s.lanes)
+        exact = isinstance(self.count, int) and self.count % s.lanes == 0
+        masks = contraction.column_masks(s.lanes, vectors, self.count, start, exact)
+        lanes = [Lanes(s.lanes, len(p.size) + 1, m) for m in masks]
+
+        def tile(row: im.Index, rows: int) -> None:
+            filter_ = im.add(im.mul(self.group, p.filters), row)
+            with self.ev.scope():
+                acc = self._sums(filter_, rows, start, vectors)
+
+                def point(r: int, v: int) -> list[im.Index]:
+                    column = im.add(im.add(self.first, start), v * s.lanes)
+                    return [self.image, im.add(filter_, r), *self.outer, column]
+
+                contraction.store_tile(
+                    b, self.ev, p.op.results[0], lanes.__getitem__, point, rows, vectors, self._element, acc
+                )
+
+        contraction.row_tiles(b, p.filters, s.rows, 0, contraction.tile_count(p.filters, s.rows), tile)
+
+    def _element(self, point: Sequence[im.Index], lanes: Lanes, total: ir.Value) -> ir.Value:
+        bias = self.p.op.operands[2] if len(self.p.op.operands) > 2 else None
+        if bias is not None:
+            total = scalars.add(total, scalars.splat(self.sums.widen(self.ev.at(bias, (point[1],))), lanes.width))
+        return self.sums.narrow(total)
+
+    def _sums(self, filter_: im.Index, rows: int, start: im.Index, vectors: int) -> list[ir.Value]:
+        weights = im.mul(filter_, self.terms)
+
+        def load(k: im.Index):
+            at = im.add(memref.load(self.table, [im.value(k)]), start)
+            weight = im.add(weights, k)
+            return (
+                [self.sums.widen(self.w.load_flat(im.add(weight, r * self.terms))) for r in range(rows)],
+                [self.patch.load_vector(im.add(at, v * self.s.lanes), self.s.lanes) for v in range(vectors)],
+            )
+
+        zeros = [self.sums.zero()] * (rows * vectors)
+        return contraction.sum_products(self.b, self.sums, rows, vectors, 0, self.terms, load, zeros)
+
+    def _fill(self) -> None:
+        """Copies the lines that the taps meet; zeros where they lie outside x."""
+        b, p = self.b, self.p
+        first_channel = im.add(im.mul(self.image, p.group * p.channels), im.mul(self.group, p.channels))
+        left = im.sub(im.mul(self.first, p.strides[-1]), p.pads[-1])
+        with b.loop(0, p.channels) as channel, b.loop(0, self.lead) as tap:
+            row = im.add(first_channel, channel)
+            inside: bool | ir.Value = True
+            taps = unflattened_tap(tap, p.kernel[:-1]) if len(p.kernel) > 1 else []
+            for o, t, axis in zip(self.outer, taps, range(len(taps)), strict=True):
+                i = im.sub(im.add(im.mul(o, p.strides[axis]), im.mul(t, p.dilations[axis])), p.pads[axis])
+                if p.padded:
+                    inside = im.both(inside, im.both(im.compare(i, ">=", 0), im.compare(i, "<", self.size[axis])))
+                row = im.add(im.mul(row, self.size[axis]), i)
+            width = im.select(inside, self.size[-1], 0)
+            source = im.mul(row, self.size[-1])
+            line = im.mul(im.add(im.mul(channel, self.lead), tap), len(self.phases) * self.length)
+            with b.loop(0, self.length, self.s.lanes) as place:
+                self._copy(source, width, im.add(left, im.mul(place, p.strides[-1])), im.add(line, place))
+
+    def _copy(self, source: im.Index, width: im.Index, column: im.Index, place: im.Index) -> None:
+        """A vector of each phase from x's `column` on, at `place` of the first phase's line."""
+        b, lanes, stride = self.b, self.s.lanes, self.p.strides[-1]
+        full = im.both(im.compare(column, ">=", 0), im.compare(im.add(column, lanes * stride), "<=", width))
+        for condition, masked in ((full, False), (im.negate(full), True)):
+            with b.when(condition):
+                vectors = []
+                for i in range(stride):
+                    first = im.add(column, i * lanes)
+                    start = pointers.advance(self.base, im.add(source, first), self.x.elem)
+                    mask = inside(lanes, first, width) if masked else None
+                    vectors.append(self.sums.widen(pointers.load_vector(start, lanes, self.x.elem, mask)))
+                for i, phase in enumerate(self.phases):
+                    self.patch.store_vector(every(vectors, stride, phase), im.add(place, i * self.length))
+
+
+def _table(b: KernelBuilder, places: list[int]) -> ir.Value:
+    """A constant array of indices."""
+    index = ir.IndexType.get()
+    type_ = ir.MemRefType.get([len(places)], index)
+    value = ir.DenseElementsAttr.get(np.array(places, np.int64), type=index)
+    name = f"{b.name}_places"
+    with ir.InsertionPoint(b.module.body):
+        memref.GlobalOp(name, type_, initial_value=value, constant=True, sym_visibility="private")
+    return memref.get_global(type_, name)

@@ -1,0 +1,85 @@
+"""Convolution of planes, against the channels-last reference."""
+
+import numpy as np
+import pytest
+
+from .harness import run
+from .test_conv import reference
+from .test_matmul import close, numbers, spell
+
+CASES = [
+    dict(size=(9, 20), c=3, m=7, window=(7, 7), strides=[2, 2], pads=[3, 3, 3, 3]),
+    dict(size=(9, 112), c=3, m=20, window=(3, 3), pads=[1, 1, 1, 1], images=2),
+    dict(size=(7, 150), c=6, m=4, window=(5, 3), strides=[2, 3], dilations=[2, 1], pads=[2, 0, 1, 3], group=2),
+    dict(size=(20, 40), c=5, m=10, window=(3, 5), strides=[3, 4], dilations=[1, 3], pads=[0, 4, 0, 9], group=5),
+    dict(size=(5, 530), c=32, m=2, window=(3, 3), pads=[0, 0, 0, 0]),
+    dict(size=(6, 33), c=64, m=5, window=(1, 1), strides=[2, 2]),
+    dict(size=(1, 1), c=2, m=3, window=(3, 3), pads=[1, 1, 1, 1]),
+    dict(size=(100,), c=4, m=9, window=(7,), strides=[2], pads=[3, 3]),
+    dict(size=(4, 5, 18), c=2, m=3, window=(2, 3, 3), pads=[1, 1, 1, 0, 1, 1], bias=False),
+]
+
+
+def check(
+    size,
+    c,
+    m,
+    window,
+    strides=None,
+    dilations=None,
+    pads=None,
+    group=1,
+    images=1,
+    bias=True,
+    elem="f32",
+    dynamic=False,
+    mcpu="native",
+):
+    rank = len(size)
+    strides, dilations, pads = strides or [1] * rank, dilations or [1] * rank, pads or [0] * 2 * rank
+    rng = np.random.default_rng(0)
+    x, w, offset = (
+        numbers(rng, (images, c, *size), elem),
+        numbers(rng, (m, *window, c // group), elem),
+        numbers(rng, (m,), elem),
+    )
+    last = reference(
+        np.moveaxis(x, 1, -1),
+        np.moveaxis(w, 0, -1),
+        offset.astype(np.float64) if bias else None,
+        strides,
+        dilations,
+        pads,
+        group,
+    )
+    expected = np.maximum(np.moveaxis(last, -1, 1), 0)
+    names = [f"O{i}" for i in range(rank)]
+    source = ("N", c, *"DHW"[-rank:]) if dynamic else x.shape
+    target = ("N", m, *names) if dynamic else expected.shape
+    given, out, weights, each = (f"tensor<{spell(s, elem)}>" for s in (source, target, w.shape, (m,)))
+    lists = ", ".join(
+        f"{n} = array<i64: {', '.join(map(str, v))}>"
+        for n, v in (("strides", strides), ("dilations", dilations), ("pads", pads))
+    )
+    operands, types = ("%x, %w, %b", f"{given}, {weights}, {each}") if bias else ("%x, %w", f"{given}, {weights}")
+    text = f"""func.func private @k(%x: {given}, %w: {weights}{f", %b: {each}" if bias else ""}) -> {out}
+        attributes {{kernel.kind = "conv_planes", kernel.root = "kernel.conv_planes"}} {{
+      %0 = "kernel.conv_planes"({operands}) {{{lists}, group = {group} : i64}} : ({types}) -> {out}
+      %1 = "onnx.Relu"(%0) : ({out}) -> {out}
+      return %1 : {out} }}"""
+    values = dict(zip(names, expected.shape[2:], strict=True)) if dynamic else {}
+    (result,) = run(text, x, w, *([offset] if bias else []), mcpu=mcpu, **values)
+    close(result, expected, elem, k=w[0].size)
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+@pytest.mark.parametrize("dynamic", [False, True])
+@pytest.mark.parametrize("mcpu", ["native", "x86-64-v3"])
+def test_planes(case, dynamic, mcpu):
+    check(**case, dynamic=dynamic, mcpu=mcpu)
+
+
+@pytest.mark.parametrize("elem", ["f16", "f64"])
+def test_other_elements(elem):
+    check(**CASES[0], elem=elem)
+    check(**CASES[5], elem=elem)
