@@ -59,16 +59,15 @@ def hardmax(op: OnnxOp, g: Rewriter) -> ir.Value:
 
 
 @composes("CumSum", "CumProd")
-def cumulative(op: OnnxOp, g: Rewriter) -> ir.Value | None:
-    """The kernel knows its axis; one that is computed at run time is not compiled."""
-    axis = op.values(1)
-    if not axis or not isinstance(axis[0], int):
-        return None
-    tensor = Tensor.of(op.results[0].type)
+def cumulative(op: OnnxOp, g: Rewriter) -> ir.Value:
+    """The kernel knows its axis, or reads it at run time."""
+    axis, tensor = op.values(1), Tensor.of(op.results[0].type)
     attributes = {
-        "axis": axis[0] % len(tensor.dims),
         "exclusive": op.attr("exclusive", 0),
         "reverse": op.attr("reverse", 0),
-        "product": int(op.name == "CumProd"),
+        "product": op.name == "CumProd",
     }
-    return g.internal("cumulative", [op.operands[0]], tensor, attributes)
+    if axis and isinstance(axis[0], int):
+        attributes["axis"] = axis[0] % len(tensor.dims)
+        return g.internal("cumulative", [op.operands[0]], tensor, attributes)
+    return g.internal("cumulative", list(op.operands[:2]), tensor, attributes)

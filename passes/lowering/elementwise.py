@@ -134,6 +134,18 @@ def thresholded_relu(e: Element, x: ir.Value) -> ir.Value:
     return scalars.select(scalars.compare(x, ">", constant_like(e.attr("alpha"), x)), x, constant_like(0, x))
 
 
+@elementwise("Shrink")
+def shrink(e: Element, x: ir.Value) -> ir.Value:
+    """Towards 0 by the bias beyond ±lambd, 0 between."""
+    lambd, bias = e.attr("lambd"), e.attr("bias")
+    below = scalars.select(
+        scalars.compare(x, "<", constant_like(-lambd, x)), scalars.add(x, constant_like(bias, x)), constant_like(0, x)
+    )
+    return scalars.select(
+        scalars.compare(x, ">", constant_like(lambd, x)), scalars.sub(x, constant_like(bias, x)), below
+    )
+
+
 @elementwise("Elu", "Celu", "Selu")
 def elu(e: Element, x: ir.Value) -> ir.Value:
     alpha = constant_like(e.attr("alpha"), x)

@@ -65,6 +65,7 @@ def test_unary_attributes():
     batch.add("Selu", [special(40)], alpha=1.1, gamma=-0.7)
     batch.add("HardSigmoid", [special(40)], alpha=0.6, beta=0.1)
     batch.add("ThresholdedRelu", [special(40)], alpha=-0.5)
+    batch.add("Shrink", [special(40)], lambd=0.3, bias=0.1)
     batch.add("PRelu", [special(3, 20), f32(20)])
     batch.add("PRelu", [special(3, 20), f32(3, 1)])
     batch.check()

@@ -130,6 +130,7 @@ def test_cumulative_sums():
         [Sym(("N", "M"), [f32(n, m) for n, m in [(3, 4), (0, 2), (70, 1)]]), Const(np.array(0))],
         label="symbolic",
     )
+    batch.add("CumSum", [f32(4, 5, 3), Sym((), [np.array(a) for a in (0, -1, 1)])], label="axis at run time")
     batch.check()
 
 
