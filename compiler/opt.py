@@ -28,8 +28,18 @@ if TYPE_CHECKING:
     from onnxc.dialects.weights import WeightStore
 
 
+PART = "// -----"
+
+
 def apply_passes(text: str, names: Sequence[str], file: str = "<text>") -> str:
-    """The module in `text` after the passes, as text. Raises OnnxcError where text or a name is wrong."""
+    """The modules in `text`, parted by lines `// -----`, after the passes, as text.
+
+    Raises OnnxcError where text or a name is wrong.
+    """
+    return "".join(_apply(part, names, file) for part in text.split(f"\n{PART}\n"))
+
+
+def _apply(text: str, names: Sequence[str], file: str) -> str:
     from mlir import ir
 
     from onnxc.dialects.onnx import new_context

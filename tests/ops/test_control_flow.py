@@ -240,3 +240,20 @@ def test_scan(attributes):
     runs = [{"start": f32(3), "xs": f32(s, 3)} for s in (4, 1)]
     for ours, theirs in zip(run_compiled(model, runs), run_reference(model, runs), strict=True):
         assert not [m for g, w in zip(ours, theirs, strict=True) if (m := difference(g, w, 1e-5))]
+
+
+@pytest.mark.parametrize("trips", [0, 3])
+def test_what_a_loop_passes_on_is_not_overwritten(trips):
+    """`a` is carried unchanged (or not at all, without a trip): it lies where its first value was put."""
+    check(
+        """g (int64 n, bool c, float[8] x) => (float[8] y, float[8] z) {
+        start = Exp(x)
+        twin = ReduceSum <keepdims = 0> (start)
+        a, b = Loop (n, c, start, start) <body = t (int64 i, bool go, float[8] p, float[8] q)
+            => (bool on, float[8] pp, float[8] qq) { on = Identity(go)  pp = Identity(p)  qq = Add(q, p) }>
+        other = Softmax(x)  more = Softmax(other)  last = Softmax(more)
+        y = Add(a, last)
+        z = Mul(b, twin)
+    }""",
+        [{"n": np.array(trips), "c": np.array(True), "x": f32(8)}],
+    )

@@ -1,0 +1,50 @@
+"""Passes that refuse operators name all of them at once, each with its node."""
+
+from __future__ import annotations
+
+import pytest
+
+from onnxc.errors import Refusals
+from onnxc.opt import apply_passes
+
+TWO_UNKNOWN = """func.func @main(%x: tensor<4xf32>, %c: tensor<i1>) -> tensor<4xf32> {
+  %0 = "onnx.Bernoulli"(%x) : (tensor<4xf32>) -> tensor<4xf32> loc("draw")
+  %1 = "onnx.If"(%c) ({
+    %2 = "onnx.Det"(%x) : (tensor<4xf32>) -> tensor<4xf32> loc("det")
+    "onnx.Yield"(%2) : (tensor<4xf32>) -> ()
+  }, {
+    %2 = "onnx.Relu"(%x) : (tensor<4xf32>) -> tensor<4xf32> loc("relu")
+    "onnx.Yield"(%2) : (tensor<4xf32>) -> ()
+  }) : (tensor<i1>) -> tensor<4xf32>
+  return %1 : tensor<4xf32>
+}
+"""
+RESIZE = """func.func @main(%x: tensor<1x1x4x4xf32>) -> (tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>) {
+  %n = "onnx.None"() : () -> none
+  %0 = "onnx.Resize"(%x, %n, %n, %n) {antialias = 1 : i64, mode = "linear"}
+    : (tensor<1x1x4x4xf32>, none, none, none) -> tensor<1x1x2x2xf32> loc("smooth")
+  %1 = "onnx.Resize"(%x, %n, %n, %n) {coordinate_transformation_mode = "tf_crop_and_resize"}
+    : (tensor<1x1x4x4xf32>, none, none, none) -> tensor<1x1x2x2xf32> loc("crop")
+  return %0, %1 : tensor<1x1x2x2xf32>, tensor<1x1x2x2xf32>
+}
+"""
+STRINGS = """func.func @main(%x: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> {
+  %0 = "onnx.Transpose"(%x) : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>> loc("turn")
+  return %0 : tensor<4xcomplex<f32>>
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("text", "name", "nodes"),
+    [
+        (TWO_UNKNOWN, "group_operators", ["draw", "det"]),
+        (STRINGS, "group_operators", ["turn"]),
+        (RESIZE, "expand_resize", ["smooth", "crop"]),
+    ],
+    ids=["operators", "elements", "resize"],
+)
+def test_all_are_named(text: str, name: str, nodes: list[str]) -> None:
+    with pytest.raises(Refusals) as caught:
+        apply_passes(text, [name])
+    assert [error.node for error in caught.value.errors] == nodes
