@@ -16,6 +16,7 @@ from onnxc.dialects import dims
 from onnxc.dialects.dims import Dim
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.shapes import IllegalShape, UnknownOperandRank, UnknownRank
+from onnxc.dialects.shapes.requirements import Requirement
 from onnxc.dialects.types import Tensor
 from onnxc.passes.shape_binding import bound_symbols
 
@@ -29,6 +30,7 @@ Types = list["Tensor | None"]  # None: no tensor
 
 def visit_if(inference: Inference, op: ir.Operation) -> None:
     """Joins the branches; a decided If becomes the branch that runs."""
+    _require_one(inference, op, op.operands[0], "the condition's elements")
     condition = _decided(inference, op.operands[0])
     if condition is not None:
         _inline(inference, op, op.regions[0 if condition else 1].blocks[0])
@@ -48,6 +50,18 @@ def visit_if(inference: Inference, op: ir.Operation) -> None:
     for index, (a, b) in enumerate(zip(*yields, strict=True)):
         types.append(_join(inference, op, f"{index}", inference.type_of(a), inference.type_of(b), inner))
     _set_results(inference, op, types, yields[0])
+
+
+def _require_one(inference: Inference, op: ir.Operation, value: ir.Value, what: str) -> None:
+    """A condition or a trip count is a scalar or has one element; more or none are refused, or checked at run time."""
+    tensor = inference.type_of(value)
+    if tensor is None or tensor.shape is None:
+        return
+    requirement = Requirement("==", tensor.numel, 1, what)
+    if (holds := requirement.holds()) is False:
+        raise IllegalShape(str(requirement))
+    if holds is None:
+        inference.requirements.write([requirement], ir.InsertionPoint(op), op.location)
 
 
 def _decided(inference: Inference, condition: ir.Value) -> bool | None:
@@ -93,6 +107,9 @@ def _inline(inference: Inference, op: ir.Operation, block: ir.Block) -> None:
 
 
 def visit_loop(inference: Inference, op: ir.Operation) -> None:
+    for operand, what in zip(OnnxOp(op).operands, ("trip count's", "condition's"), strict=False):
+        if operand is not None:
+            _require_one(inference, op, operand, f"the {what} elements")
     body = op.regions[0].blocks[0]
     initial: Types = [inference.type_of(operand) for operand in list(op.operands)[2:]]
     body.arguments[0].set_type(Tensor("i64", ()).type(inference.context))

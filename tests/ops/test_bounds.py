@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 
+from onnxc import OnnxcError
 from onnxc.runtime import ModelError, OutOfMemoryError
 from tests.ops.oracle import Batch, Const, Sym, f32, run_compiled
 
@@ -69,3 +71,21 @@ def test_sizes_that_overflow_are_out_of_memory_at_most(shape) -> None:
     batch.add("ConstantOfShape", [np.array(shape)])
     with pytest.raises((ModelError, OutOfMemoryError)):
         run_compiled(batch.model(), [{name: runs[0] for name, runs in batch.feeds.items()}])
+
+
+@pytest.mark.parametrize("size", ["K", 0, 2])
+def test_a_condition_has_one_element(size) -> None:
+    value, boolean = helper.make_tensor_value_info, TensorProto.BOOL
+    branches = {
+        f"{name}_branch": helper.make_graph([helper.make_node(op, ["x"], [op])], name, [], [value(op, 1, ["N"])])
+        for name, op in (("then", "Relu"), ("else", "Neg"))
+    }
+    node = helper.make_node("If", ["c"], ["y"], name="choice", **branches)
+    inputs = [value("x", 1, ["N"]), value("c", boolean, [size])]
+    model = helper.make_model(helper.make_graph([node], "g", inputs, [value("y", 1, ["N"])]))
+    x = f32(3)
+    if size == "K":
+        assert (run_compiled(model, [{"x": x, "c": np.array([False])}])[0][0] == -x).all()
+    for bad in (np.zeros(0, bool), np.ones(2, bool)) if size == "K" else (np.ones(size, bool),):
+        with pytest.raises((ModelError, OnnxcError), match="node 'choice'.*condition's elements"):
+            run_compiled(model, [{"x": x, "c": bad}])
