@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, replace
+from math import prod
 
 from mlir import ir
 
@@ -19,6 +21,10 @@ ONNX_ELEMENTS = {
     18: "f8E4M3FNUZ", 19: "f8E5M2", 20: "f8E5M2FNUZ", 21: "ui4", 22: "i4", 23: "f4E2M1FN", 24: "f8E8M0FNU",
     25: "ui2", 26: "i2",
 }  # fmt: skip
+
+
+#: No address space holds a tensor with more.
+MOST_ELEMENTS = 1 << 47
 
 
 @dataclass(frozen=True)
@@ -49,6 +55,12 @@ class Tensor:
     def rank(self) -> int | None:
         """The number of dims; None if unknown."""
         return None if self.shape is None else len(self.shape)
+
+    @property
+    def is_absurd(self) -> bool:
+        """Whether no memory could hold it, or one of its dims: such sizes overflow in what is computed from them."""
+        sizes = [abs(_at_one(dim)) for dim in self.shape or ()]
+        return max(sizes, default=0) > MOST_ELEMENTS or prod(sizes) > MOST_ELEMENTS
 
     @property
     def dims(self) -> tuple[Dim, ...]:
@@ -145,3 +157,12 @@ def _build(tensor: Tensor, context: ir.Context) -> ir.Type:
         dynamic = ir.ShapedType.get_dynamic_size()
         sizes = [dim if isinstance(dim, int) else dynamic for dim in tensor.shape]
         return ir.RankedTensorType.get(sizes, elem, encoding=dims_attribute(tensor.shape, context))
+
+
+@functools.lru_cache(maxsize=4096)
+def _at_one(dim: Dim) -> int:
+    """The size where all symbols are 1; 0 where there is none."""
+    try:
+        return dim if isinstance(dim, int) else dims.evaluate(dim, dict.fromkeys(dims.symbols(dim), 1))
+    except ZeroDivisionError:
+        return 0

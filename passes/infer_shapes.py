@@ -144,6 +144,7 @@ class Inference:
                 raise UnknownRank("there is no shape function for this operator")
             return
         context, types = self._infer(view, infer)
+        _check_sizes(types)
         self.requirements.write(context.requirements, ir.InsertionPoint(op), op.location)
         self.set_types(op, types)
         self._record(op, context)
@@ -297,3 +298,13 @@ def _update_signature(function: ir.Operation, block: ir.Block) -> None:
     type_ = ir.TypeAttr.get(ir.FunctionType.get(inputs, results, context=function.context))
     if function.attributes["function_type"] != type_:
         function.attributes["function_type"] = type_
+
+
+def _check_sizes(types: Sequence[Tensor]) -> None:
+    """Refuses results that cannot be, whatever the shape function made of its operands."""
+    for tensor in types:
+        negative = [dim for dim in tensor.shape or () if isinstance(dim, int) and dim < 0]
+        if negative:
+            raise IllegalShape(f"a size of its result is {negative[0]}")
+        if tensor.is_absurd:
+            raise IllegalShape("its result is too large for any memory")

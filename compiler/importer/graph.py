@@ -26,7 +26,7 @@ from onnxc.importer.signature_types import UNKNOWN, value_type
 from onnxc.importer.tensors import TensorReader
 from onnxc.importer.upgrade import Surroundings, needs_steps, opset_versions, since_version, upgrade, versions
 
-MAX_NODES = 4_000_000
+MAX_NODES = 400_000
 """A model whose functions unfold into more nodes is refused (a small file can ask for any number)."""
 
 _MAX_DEPTH = 64
@@ -207,7 +207,7 @@ class Builder(Surroundings):
             if graph is not None:  # an optional graph that is absent leaves its region empty
                 self._region(region, graph, node, loc)
         if len(node.outputs) == 1:
-            self._define(node.outputs[0], op.result, node.op_type)
+            self._define(node.outputs[0], op.results[0], node.op_type)
         else:
             for output, result in zip(node.outputs, op.results, strict=False):
                 if output:
@@ -222,6 +222,8 @@ class Builder(Surroundings):
         if isinstance(value, TypeProto):
             return ir.TypeAttr.get(value_type(key, value, None, self.context), self.context)
         try:
+            if spec.kind in ("int", "ints") and any(isinstance(v, float) for v in np.atleast_1d(value).tolist()):
+                raise TypeError("a fraction")
             return attribute(value, self.context, spec.kind)
         except (TypeError, ValueError, OverflowError) as error:
             raise node.malformed(f"attribute '{key}' is {value!r}, and should be of kind {spec.kind}") from error

@@ -118,7 +118,10 @@ def value_type(name: str, proto: TypeProto, names: DimNames | None, context: ir.
         shape = None
         if names is not None and proto.tensor_type.HasField("shape"):
             shape = names.shape(name, proto.tensor_type.shape)
-        return Tensor(element, shape).type(context)
+        tensor = Tensor(element, shape)
+        if tensor.is_absurd:
+            raise OnnxcError(f"'{name}' is too large for any memory", types=[str(tensor)])
+        return tensor.type(context)
     return ir.Type.parse(_text(name, proto), context)
 
 

@@ -10,7 +10,7 @@ from onnxc.dialects import dims
 from onnxc.dialects.dims import Dim
 from onnxc.dialects.shapes import reals
 from onnxc.dialects.shapes.registry import IllegalShape, ShapeContext, infers
-from onnxc.dialects.types import ONNX_ELEMENTS, Tensor
+from onnxc.dialects.types import Tensor
 from onnxc.dialects.weights import element_of
 
 
@@ -77,20 +77,20 @@ def range_count(start: Dim, limit: Dim, delta: Dim) -> Dim:
 def eye_like(c: ShapeContext) -> list[Tensor]:
     c.ranked(0, 2)
     given = c.attr("dtype", None)
-    return [c.tensor(0).of_elem(ONNX_ELEMENTS[given]) if given else c.tensor(0)]
+    return [c.tensor(0).of_elem(c.element("dtype")) if given else c.tensor(0)]
 
 
 @infers("RandomNormal", "RandomUniform")
 def random(c: ShapeContext) -> list[Tensor]:
-    return [Tensor(ONNX_ELEMENTS[c.attr("dtype", 1)], tuple(c.attr("shape", [])))]
+    return [Tensor(c.element("dtype", 1), tuple(c.attr("shape", [])))]
 
 
 @infers("Bernoulli", "RandomNormalLike", "RandomUniformLike")
 def random_like(c: ShapeContext) -> list[Tensor]:
     given = c.attr("dtype", None)
-    return [c.tensor(0).of_elem(ONNX_ELEMENTS[given]) if given else c.tensor(0)]
+    return [c.tensor(0).of_elem(c.element("dtype")) if given else c.tensor(0)]
 
 
 @infers("Multinomial")
 def multinomial(c: ShapeContext) -> list[Tensor]:
-    return [Tensor(ONNX_ELEMENTS[c.attr("dtype", 6)], (c.ranked(0, 2)[0], c.attr("sample_size", 1)))]
+    return [Tensor(c.element("dtype", 6), (c.ranked(0, 2)[0], c.attr("sample_size", 1)))]

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from onnxc.dialects.shapes.broadcasting import broadcast_shapes
 from onnxc.dialects.shapes.registry import IllegalShape, ShapeContext, infers
-from onnxc.dialects.types import ONNX_ELEMENTS, Tensor
+from onnxc.dialects.types import Tensor
 
 UNARY = (
     "Abs", "Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "BitwiseNot", "Ceil", "Celu", "Cos", "Cosh",
-    "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Hardmax", "Identity", "LeakyRelu", "Log",
-    "LogSoftmax", "Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign",
-    "Sin", "Sinh", "Softmax", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu",
+    "Elu", "Erf", "Exp", "Floor", "Gelu", "HardSigmoid", "HardSwish", "Identity", "LeakyRelu", "Log",
+    "Mish", "Neg", "Not", "Reciprocal", "Relu", "Round", "Selu", "Shrink", "Sigmoid", "Sign",
+    "Sin", "Sinh", "Softplus", "Softsign", "Sqrt", "Swish", "Tan", "Tanh", "ThresholdedRelu",
     "microsoft.Gelu", "microsoft.FastGelu", "microsoft.QuickGelu",
 )  # fmt: skip
 ARITHMETIC = ["Add", "BitShift", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Div", "Mod", "Mul", "PRelu", "Pow", "Sub"]
@@ -20,6 +20,12 @@ VARIADIC = ["Max", "Mean", "Min", "Sum"]
 
 @infers(*UNARY)
 def unary(c: ShapeContext) -> list[Tensor]:
+    return [c.tensor(0)]
+
+
+@infers("Softmax", "LogSoftmax", "Hardmax")
+def along_axis(c: ShapeContext) -> list[Tensor]:
+    c.axis(c.attr("axis", -1), len(c.shape(0)))
     return [c.tensor(0)]
 
 
@@ -59,7 +65,7 @@ def clip(c: ShapeContext) -> list[Tensor]:
 
 @infers("Cast", "BitCast")
 def cast(c: ShapeContext) -> list[Tensor]:
-    return [c.tensor(0).of_elem(ONNX_ELEMENTS[c.attr("to", None)])]
+    return [c.tensor(0).of_elem(c.element("to"))]
 
 
 @infers("CastLike")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from onnxc.dialects.dims import Dim
 from onnxc.dialects.shapes.broadcasting import broadcast_shapes
 from onnxc.dialects.shapes.registry import ShapeContext, infers
-from onnxc.dialects.types import ONNX_ELEMENTS, Tensor
+from onnxc.dialects.types import Tensor
 
 
 @infers("GroupNormalization", "InstanceNormalization", "LRN", "LpNormalization", "MeanVarianceNormalization")
@@ -27,7 +27,7 @@ def layer_normalization(c: ShapeContext) -> list[Tensor]:
     x = c.shape(0)
     axis = c.axis(c.attr("axis", -1), len(x))
     broadcast_shapes(c, x[axis:], c.shape(1))
-    statistic = Tensor(ONNX_ELEMENTS[c.attr("stash_type", 1)], (*x[:axis], *_ones(len(x) - axis)))
+    statistic = Tensor(c.element("stash_type", 1), (*x[:axis], *_ones(len(x) - axis)))
     return [c.tensor(0), statistic, statistic]
 
 

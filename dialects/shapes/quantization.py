@@ -5,20 +5,20 @@ from __future__ import annotations
 from onnxc.dialects.shapes.broadcasting import broadcast_shapes
 from onnxc.dialects.shapes.movement import concatenated
 from onnxc.dialects.shapes.registry import ShapeContext, infers
-from onnxc.dialects.types import ONNX_ELEMENTS, Tensor
+from onnxc.dialects.types import Tensor
 
 
 @infers("QuantizeLinear")
 def quantize_linear(c: ShapeContext) -> list[Tensor]:
     given = c.attr("output_dtype", 0)
-    elem = c.elem(2) if c.has(2) else ONNX_ELEMENTS[given] if given else "ui8"
+    elem = c.elem(2) if c.has(2) else c.element("output_dtype") if given else "ui8"
     return [c.tensor(0).of_elem(elem)]
 
 
 @infers("DequantizeLinear")
 def dequantize_linear(c: ShapeContext) -> list[Tensor]:
     given = c.attr("output_dtype", 0)
-    return [c.tensor(0).of_elem(ONNX_ELEMENTS[given] if given else c.elem(1))]
+    return [c.tensor(0).of_elem(c.element("output_dtype") if given else c.elem(1))]
 
 
 @infers("DynamicQuantizeLinear")

@@ -12,7 +12,7 @@ from onnxc.dialects import dims
 from onnxc.dialects.dims import Dim, Expr
 from onnxc.dialects.shapes.reals import Number, Real
 from onnxc.dialects.shapes.requirements import Requirement
-from onnxc.dialects.types import Tensor
+from onnxc.dialects.types import ONNX_ELEMENTS, Tensor
 
 Infer = Callable[["ShapeContext"], list[Tensor]]
 Evaluate = Callable[["ShapeContext"], "list[list[Number] | None] | None"]
@@ -143,6 +143,13 @@ class ShapeContext:
             raise NeedsValues(index, sizes=sizes)
         self.needed[index] = integers
         return integers
+
+    def element(self, attribute: str, default: int = 0) -> str:
+        """The element type that an attribute gives by ONNX's number."""
+        number = self.attr(attribute, None) or default
+        if number not in ONNX_ELEMENTS:
+            raise IllegalShape(f"{attribute} is {number}, no element type of ONNX's")
+        return ONNX_ELEMENTS[number]
 
     def sizes(self, index: int) -> tuple[Dim, ...]:
         """Like `values`, of an operand whose elements are sizes (at least 0)."""

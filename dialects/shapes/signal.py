@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from onnxc.dialects import dims
 from onnxc.dialects.shapes.registry import ShapeContext, infers
-from onnxc.dialects.types import ONNX_ELEMENTS, Tensor
+from onnxc.dialects.types import Tensor
 
 
 @infers("BlackmanWindow", "HammingWindow", "HannWindow")
 def window(c: ShapeContext) -> list[Tensor]:
-    return [Tensor(ONNX_ELEMENTS[c.attr("output_datatype", 1)], c.sizes(0))]
+    return [Tensor(c.element("output_datatype", 1), c.sizes(0))]
 
 
 @infers("MelWeightMatrix")
 def mel_weight_matrix(c: ShapeContext) -> list[Tensor]:
     (bins,), (length,) = c.sizes(0), c.sizes(1)
-    return [Tensor(ONNX_ELEMENTS[c.attr("output_datatype", 1)], (dims.floordiv(length, 2) + 1, bins))]
+    return [Tensor(c.element("output_datatype", 1), (dims.floordiv(length, 2) + 1, bins))]
 
 
 @infers("DFT")

@@ -16,7 +16,6 @@ from onnxc.dialects.shapes.movement import split_sizes
 from onnxc.dialects.shapes.reals import Number, Real
 from onnxc.dialects.shapes.registry import ShapeContext, evaluates
 from onnxc.dialects.shapes.reshaping import slice_range
-from onnxc.dialects.types import ONNX_ELEMENTS
 
 Elements = Union["list[list[Number] | None]", None]  # of each result; None: not known
 _FLOATS = ("f16", "bf16", "f32", "f64")
@@ -55,7 +54,7 @@ def keep(c: ShapeContext) -> Elements:
 
 @evaluates("Cast")
 def cast(c: ShapeContext) -> Elements:
-    found, target = c.known(0), ONNX_ELEMENTS[c.attr("to", None)]
+    found, target = c.known(0), c.element("to")
     if found is None or target == "!onnx.string":
         return None
     if target in _FLOATS:

@@ -17,12 +17,22 @@ def spatial(c: ShapeContext, name: str, count: int, default: int = 1) -> list[in
     return list(found)
 
 
+def steps(c: ShapeContext, name: str, count: int) -> list[int]:
+    """Strides or dilations, of which each is at least 1."""
+    found = spatial(c, name, count)
+    if min(found, default=1) < 1:
+        raise IllegalShape(f"{name} are {found}: each is 1 or more")
+    return found
+
+
 def window_shape(c: ShapeContext, sizes: Sequence[Dim], kernel: Sequence[Dim], *, ceil: bool = False) -> list[Dim]:
     """Output sizes of a window of `kernel` elements that slides over `sizes`, by the node's strides, pads, …"""
     count = len(sizes)
     if len(kernel) != count:
         raise IllegalShape(f"a window of {len(kernel)} axes over {count} spatial axes")
-    strides, dilations = spatial(c, "strides", count), spatial(c, "dilations", count)
+    if any(isinstance(size, int) and size < 1 for size in kernel):
+        raise IllegalShape(f"a window of {list(kernel)} elements")
+    strides, dilations = steps(c, "strides", count), steps(c, "dilations", count)
     pads = spatial(c, "pads", 2 * count, 0)
     mode = c.attr("auto_pad", "NOTSET") or "NOTSET"
     result: list[Dim] = []
@@ -53,7 +63,7 @@ def transposed_shape(c: ShapeContext, sizes: Sequence[Dim], kernel: Sequence[Dim
     given = c.attr("output_shape", None)
     if given:
         return list(given)[-count:]
-    strides, dilations = spatial(c, "strides", count), spatial(c, "dilations", count)
+    strides, dilations = steps(c, "strides", count), steps(c, "dilations", count)
     extra, pads = spatial(c, "output_padding", count, 0), spatial(c, "pads", 2 * count, 0)
     mode = c.attr("auto_pad", "NOTSET") or "NOTSET"
     result: list[Dim] = []
