@@ -18,7 +18,7 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
-from onnxc.passes.kernels.evaluate import SCALAR
+from onnxc.passes.kernels.evaluate import SCALAR, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction
 
 BLOCK = 512
@@ -226,11 +226,11 @@ def store_tile(
     b: KernelBuilder,
     ev,
     result: ir.Value,
-    lanes_of: Callable[[int], object],
+    lanes_of: Callable[[int], Lanes],
     points: Callable[[int, int], Sequence[im.Index]],
     rows: int,
     vectors: int,
-    element: Callable[[Sequence[im.Index], object, ir.Value], ir.Value],
+    element: Callable[[Sequence[im.Index], Lanes, ir.Value], ir.Value],
     acc: Sequence[ir.Value],
 ) -> None:
     """Runs the epilogue on a tile: `element(point, lanes, sum)` gives the root's result there, which the kernel's

@@ -16,6 +16,7 @@ from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.kernels.map import unflattened
 
 Dim = dims.Dim
 
@@ -115,7 +116,7 @@ class Matmul:
             def load(k: im.Index) -> list[ir.Value]:
                 values = []
                 for r in range(rows):
-                    point = [*batch, *_split(im.add(row, r), row_dims), k] if self.has_m else [k]
+                    point = [*batch, *unflattened(im.add(row, r), row_dims), k] if self.has_m else [k]
                     values.append(ev.at(a, _permuted(_broadcast(point, [shape[i] for i in axes]), axes)))
                 return values
 
@@ -198,14 +199,6 @@ def _permuted(point: Sequence[im.Index], axes: Sequence[int]) -> list[im.Index]:
     for i, axis in zip(point, axes, strict=True):
         own[axis] = i
     return own
-
-
-def _split(row: im.Index, sizes: list[im.Index]) -> list[im.Index]:
-    point: list[im.Index] = []
-    for size in reversed(sizes[1:]):
-        point.append(im.mod(row, size))
-        row = im.floordiv(row, size)
-    return [row, *point[::-1]]
 
 
 def _by_lane(b: KernelBuilder, ev: Evaluator, v: ir.Value, point, lanes: Lanes) -> ir.Value:

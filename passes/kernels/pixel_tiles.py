@@ -20,6 +20,7 @@ from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.contraction import BLOCK, Arithmetic
 from onnxc.passes.kernels.conv_problem import Conv, Pixels, pixels_of
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
+from onnxc.passes.kernels.map import unflattened
 
 
 @dataclass(frozen=True)
@@ -194,7 +195,7 @@ class PixelTiles:
 
     def _position(self, tap: im.Index) -> list[im.Index]:
         """Where the tap lies in x, from a pixel's corner."""
-        return [im.mul(i, d) for i, d in zip(unflattened_tap(tap, self.p.kernel), self.p.dilations, strict=True)]
+        return [im.mul(i, d) for i, d in zip(unflattened(tap, self.p.kernel), self.p.dilations, strict=True)]
 
     def _panel_rows(self, tap: im.Index, pixel: im.Index) -> Callable[[im.Index], list[ir.Value]]:
         """(k) → the vectors of the weights' row k of this tap."""
@@ -235,15 +236,6 @@ class PixelTiles:
             ]
 
         return plain
-
-
-def unflattened_tap(tap: im.Index, kernel: Sequence[int]) -> list[im.Index]:
-    """The coordinates of a tap in the window."""
-    position: list[im.Index] = []
-    for extent in reversed(kernel[1:]):
-        position.append(im.mod(tap, extent))
-        tap = im.floordiv(tap, extent)
-    return [tap, *position[::-1]]
 
 
 def _unsigned_less(i: im.Index, extent: im.Index) -> bool | ir.Value:
