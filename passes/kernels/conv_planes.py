@@ -25,7 +25,7 @@ from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.pixel_tiles import unflattened_tap
+from onnxc.passes.kernels.map import unflattened
 from onnxc.passes.kernels.plane_rows import every, inside
 from onnxc.passes.kernels.register_tiles import LATENCY
 
@@ -240,7 +240,7 @@ class _Emitter:
         with b.loop(0, p.channels) as channel, b.loop(0, self.lead) as tap:
             row = im.add(first_channel, channel)
             inside: bool | ir.Value = True
-            taps = unflattened_tap(tap, p.kernel[:-1]) if len(p.kernel) > 1 else []
+            taps = unflattened(tap, p.kernel[:-1]) if len(p.kernel) > 1 else []
             for o, t, axis in zip(self.outer, taps, range(len(taps)), strict=True):
                 i = im.sub(im.add(im.mul(o, p.strides[axis]), im.mul(t, p.dilations[axis])), p.pads[axis])
                 if p.padded:

@@ -9,8 +9,8 @@ from __future__ import annotations
 from types import ModuleType
 
 from onnxc.passes.kernels import (
-    attention,
     arg_reduce,
+    attention,
     compress,
     concat,
     conv,
