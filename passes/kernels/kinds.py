@@ -122,7 +122,20 @@ READS_ONCE: set[str] = {
 }
 
 # Kinds that evaluate element-wise consumers on their result before they store it.
-EPILOGUES: set[str] = {"conv", "conv_planes", "conv_transpose", "depthwise_planes", "winograd", "winograd_output", "matmul", "reduce", "pool", "resize", "softmax", "normalization"}
+EPILOGUES: set[str] = {
+    "conv",
+    "conv_planes",
+    "conv_transpose",
+    "depthwise_planes",
+    "winograd",
+    "winograd_output",
+    "matmul",
+    "reduce",
+    "pool",
+    "resize",
+    "softmax",
+    "normalization",
+}
 
 # Kinds that keep intermediate values in the result's buffer: all they fuse has the root's element type.
 IN_RESULT: set[str] = {"softmax", "normalization"}
