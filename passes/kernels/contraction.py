@@ -191,7 +191,7 @@ def prefetch_panels(
     stride: im.Index,
     width: int,
     ahead: int,
-    tiles: int,
+    tiles: im.Index,
     tile: im.Index,
     terms: im.Index,
     k: im.Index,
@@ -199,17 +199,18 @@ def prefetch_panels(
     """Asks for weights before they are needed, at row `k` (of `terms`) of the panel that starts at `panel`.
 
     `ahead` = 1: each of the unit's row tiles asks for a share of the next panel, spread over k (the largest single gain
-    on cold weights). `ahead` > 1: the row that many rows ahead in the stream, where few tiles share a panel.
+    on cold weights): `tile`, counted from the unit's first, of `tiles`. `ahead` > 1: the row that many rows ahead in the
+    stream, where few tiles share a panel.
     """
     line = 64 // scalars.byte_width(buffer.elem)
     if ahead == 1:
-        share = -(-width // tiles)
-        place = im.add(im.mul(im.mod(tile, tiles), terms), k)
-        start = im.add(im.add(panel, stride), im.mul(place, share))
+        share = im.floordiv(im.add(im.sub(tiles, 1), width), tiles)
+        start = im.add(im.add(panel, stride), im.mul(im.add(im.mul(tile, terms), k), share))
+        lines = -(-share // line) if isinstance(share, int) else 1  # one is enough but for one or two tiles
     else:
-        share = width
         start = im.add(panel, im.mul(im.add(k, ahead), width))
-    for i in range(-(-share // line)):
+        lines = -(-width // line)
+    for i in range(lines):
         memref.prefetch(buffer.memory, [im.value(im.add(start, i * line))], False, 3 if ahead > 1 else 2, True)
 
 

@@ -30,7 +30,6 @@ CHUNK = 1024  # terms: a tile's rows of A then fit into L1, a panel's chunk is r
 CHUNK_BYTES = 32 << 10  # of sums on the stack
 COPY_BYTES = 64 << 10  # of a panel that is copied to the stack
 WORTH_COPYING = 24  # rows that make a copy of B pay
-UNKNOWN_SHARES = 8  # row tiles that share the prefetch of a panel where their number is not known
 
 
 @dataclass(frozen=True)
@@ -143,7 +142,7 @@ class _Emitter:
         self.row_dims = [b.dim(d) for d in p.row_dims]
         self.one_axis = not self.batch and contraction.rows_are_one_axis(b.kernel)
         self.exact = isinstance(p.n, int) and p.n % s.width == 0
-        self.shares = s.group if isinstance(p.rows, int) else min(s.group, UNKNOWN_SHARES)
+        self.shares = s.group if isinstance(p.rows, int) else im.minimum(s.group, im.maximum(self.tiles, 1))
         if s.chunk:
             self.partial = self._scratch(s.group * s.rows * s.width)
         if s.copied:
@@ -267,7 +266,7 @@ class _Emitter:
                     s.width,
                     s.prefetch,
                     self.shares,
-                    im.floordiv(row, s.rows),
+                    im.mod(im.floordiv(row, s.rows), s.group),
                     self.k,
                     k,
                 )
@@ -280,7 +279,7 @@ class _Emitter:
                     s.width,
                     s.prefetch,
                     self.shares,
-                    im.floordiv(row, s.rows),
+                    im.mod(im.floordiv(row, s.rows), s.group),
                     s.chunk,
                     im.sub(k, self.start),
                 )

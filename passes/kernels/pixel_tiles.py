@@ -56,6 +56,7 @@ class PixelTiles:
         self.one_axis = contraction.rows_are_one_axis(b.kernel)
         self.x, self.w = b.inputs[p.op.operands[0]], b.inputs[p.op.operands[1]]
         self.groups, self.panels, self.tiles = (b.dim(d) for d in pixel_grid(p, s))
+        self.shares = s.group if isinstance(self.tiles, int) else im.minimum(s.group, im.maximum(self.tiles, 1))
         self.channels, self.filters, self.pixels = b.dim(p.channels), b.dim(p.filters), b.dim(p.pixels)
         self.all_channels = b.dim(p.channels * p.group)
         self.size = [b.dim(d) for d in p.size]
@@ -214,8 +215,8 @@ class PixelTiles:
                     w.strides[1],
                     s.width,
                     s.prefetch,
-                    s.group,
-                    im.floordiv(pixel, s.rows),
+                    self.shares,
+                    im.mod(im.floordiv(pixel, s.rows), s.group),
                     im.mul(self.channels, self.p.taps),
                     im.add(im.mul(tap, self.channels), k),
                 )
