@@ -11,9 +11,10 @@ import pickle
 import signal
 import socket
 import struct
+import threading
 import traceback
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 _PR_SET_PDEATHSIG = 1
@@ -28,15 +29,11 @@ class Worker:
         self.socket, theirs = socket.socketpair()
         self._complaints = os.memfd_create("onnxc-worker")  # its stderr: what LLVM says before it aborts
         parent = os.getpid()
-        blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
-        try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore", DeprecationWarning)  # fork with threads: the child touches none of them
-                self.pid = os.fork()
+        with _signals_later(), warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # fork with threads: the child touches none of them
+            self.pid = os.fork()
             if self.pid == 0:
                 _serve(theirs, parent, self._complaints, run)
-        finally:
-            signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
         theirs.close()
 
     def give(self, number: int) -> None:
@@ -86,6 +83,29 @@ class Worker:
                 return None
             data += piece
         return bytes(data)
+
+
+@contextlib.contextmanager
+def _signals_later() -> Iterator[None]:
+    """Ctrl-C takes effect at the end.
+
+    The child must not see it, and Python drops an exception that is raised in the functions it calls after a fork, as
+    happens although the signal is blocked here: another thread takes it, such as one of numpy's.
+    """
+    came: list[object] = []
+    handler = signal.getsignal(signal.SIGINT)  # None: not Python's
+    ours = handler is not None and threading.current_thread() is threading.main_thread()  # which handles signals
+    if ours:
+        signal.signal(signal.SIGINT, lambda number, frame: came.append(frame))
+    blocked = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, blocked)
+        if ours:
+            signal.signal(signal.SIGINT, handler)
+        if came and callable(handler):
+            handler(signal.SIGINT, None)
 
 
 def _serve(link: socket.socket, parent: int, complaints: int, run: Callable[[int], Any]) -> None:
