@@ -1,10 +1,9 @@
 """Kernel kind `conv_planes`: convolution of planes as they are, vectors along the last axis, a tile over filters.
 
     kernel.conv_planes(x [N, C, S], w [M, K, C/group], bias? [M]) {strides, dilations, pads, group} -> [N, M, S']
-For graphs that are channels first on both sides. A unit is a run of pixels of one row of the result: it copies the rows
-of x that its taps meet into a patch on the stack, zeros around them, elements that the stride sets apart in lines of
-their own. So each term (tap, channel) reads whole vectors at a place that a table knows. Summed in the order of
-conv.py.
+For graphs that are channels first on both sides. A unit is a run of pixels in a few rows of the result: it copies the
+rows of x that its taps meet into a patch on the stack, zeros around them, elements that the stride sets apart in lines
+of their own. So each term (tap, channel) reads whole vectors at a place that a table knows. Summed in conv.py's order.
 """
 
 from __future__ import annotations
@@ -17,65 +16,40 @@ from mlir import ir
 from mlir.dialects import memref
 
 from onnxc.dialects import dims
-from onnxc.dialects.onnx import OnnxOp
-from onnxc.dialects.types import Tensor
-from onnxc.passes.kernels import contraction, pointers, scalars
+from onnxc.passes.kernels import contraction, plane_rows, pointers, scalars
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
 from onnxc.passes.kernels.map import unflattened
-from onnxc.passes.kernels.plane_rows import every, inside
+from onnxc.passes.kernels.planes_problem import (
+    PATCH_BYTES,
+    RUN,
+    depth,
+    line_length,
+    lines,
+    patch_bytes,
+    phases,
+    problem,
+)
 from onnxc.passes.kernels.register_tiles import LATENCY
 
 GRAIN_NANOSECONDS = 20_000
-PATCH_BYTES = 32 << 10  # stays in L1, and is little enough for any stack
 MOST_VECTORS = 8
-MOST_STRIDE = 4  # along the last axis: vectors are taken apart by shuffles
-LINE = 64  # pixels of a run, at least
+MOST_DEEP = 4  # rows of the result a unit: the copying is spread over them
+UNITS = 32  # at least, where there are so many rows
 
 
 @dataclass(frozen=True)
 class PlanesSchedule:
-    """Register tile `rows` filters × `vectors` of `lanes` pixels; `run` pixels a unit."""
+    """Register tile `rows` filters × `vectors` of `lanes` pixels; a unit: `run` pixels in each of `deep` rows."""
 
     rows: int
     vectors: int
     lanes: int
     run: int
-
-
-def applies(p: Conv) -> bool:
-    """Few terms, so that a run of useful length fits, and a last axis that fills vectors."""
-    known = isinstance(p.channels, int) and isinstance(p.filters, int)
-    if not known or p.elem not in ("f32", "f64") or p.strides[-1] > MOST_STRIDE:
-        return False
-    width = p.out[-1]
-    fills = not isinstance(width, int) or 4 * width >= 3 * (-(-width // 16) * 16)
-    return 1 <= p.taps * p.channels <= contraction.BLOCK and fills and _patch_bytes(p, LINE) <= PATCH_BYTES
-
-
-def problem(op: OnnxOp) -> Conv:
-    """The op as a Conv, whose shapes are told by what the axes mean."""
-    x, w, result = (Tensor.of(v.type).shape for v in (op.operands[0], op.operands[1], op.results[0]))
-    group, count = op.attr("group"), len(x) - 2
-    pads = op.attr("pads")
-    return Conv(
-        op,
-        Tensor.of(op.results[0].type).elem,
-        x[0],
-        tuple(x[2:]),
-        tuple(result[2:]),
-        tuple(w[1:-1]),
-        tuple(op.attr("strides")),
-        tuple(op.attr("dilations")),
-        tuple(pads[:count]),
-        any(pads),
-        group,
-        w[-1],
-        result[1] // group,
-    )
+    deep: int = 1
 
 
 def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
@@ -83,13 +57,22 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     sums = contraction.arithmetic(p.elem, target)
     width = p.out[-1] if isinstance(p.out[-1], int) else 1 << 16
     runs = 1
-    while _patch_bytes(p, -(-width // runs)) > PATCH_BYTES and width // runs > LINE:
+    while patch_bytes(p, -(-width // runs)) > PATCH_BYTES and width // runs > RUN:
         runs += 1
     run = -(-width // runs)
     if runs > 1:
         run = -(-run // sums.lanes) * sums.lanes
     rows, vectors = _tile(p.filters, -(-run // sums.lanes), target)
-    return asdict(PlanesSchedule(rows, vectors, sums.lanes, run))
+    return asdict(PlanesSchedule(rows, vectors, sums.lanes, run, _deep(p, run)))
+
+
+def _deep(p: Conv, run: int) -> int:
+    """Rows of the result a unit: those that share rows of x, as far as the patch and the number of units allow."""
+    if p.dilations[-2] != 1 or p.strides[-2] >= p.kernel[-2]:
+        return 1
+    units = p.images * p.group * dims.product(p.out[:-1])
+    most = units // UNITS if isinstance(units, int) else MOST_DEEP
+    return max([1, *(n for n in range(2, min(most, MOST_DEEP) + 1) if patch_bytes(p, run, n) <= PATCH_BYTES)])
 
 
 def _tile(filters: int, vectors: int, target) -> tuple[int, int]:
@@ -110,31 +93,14 @@ def _tile(filters: int, vectors: int, target) -> tuple[int, int]:
     return min(candidates, key=lambda tile: (cycles(tile), tile))
 
 
-def _lines(p: Conv) -> int:
-    """Rows of the patch: a channel's rows of x, apart by the phase of the stride."""
-    return p.channels * (p.taps // p.kernel[-1]) * len(phases(p))
-
-
-def phases(p: Conv) -> list[int]:
-    """Remainders modulo the last stride at which some tap reads."""
-    return sorted({tap * p.dilations[-1] % p.strides[-1] for tap in range(p.kernel[-1])})
-
-
-def line_length(p: Conv, run: int) -> int:
-    """Elements that a line of the patch holds for so many pixels."""
-    reach = (p.kernel[-1] - 1) * p.dilations[-1] // p.strides[-1]
-    return -(-(-(-run // 16) * 16 + reach) // 16) * 16
-
-
-def _patch_bytes(p: Conv, run: int) -> int:
-    return _lines(p) * line_length(p, run) * max(4, scalars.byte_width(p.elem))
-
-
 def launch(kernel: KernelFunction) -> Launch:
     p, s = problem(kernel.root), PlanesSchedule(**kernel.schedule)
     runs = (p.out[-1] + (s.run - 1)) // s.run
-    nanoseconds = max(1.0, 2 * s.run * p.taps * p.channels * p.filters / 100)
-    return Launch(p.images * p.group * dims.product(p.out[:-1]) * runs, max(1, int(GRAIN_NANOSECONDS / nanoseconds)))
+    blocks = (p.out[-2] + (s.deep - 1)) // s.deep
+    nanoseconds = max(1.0, 2 * s.run * s.deep * p.taps * p.channels * p.filters / 100)
+    return Launch(
+        p.images * p.group * dims.product(p.out[:-2]) * blocks * runs, max(1, int(GRAIN_NANOSECONDS / nanoseconds))
+    )
 
 
 def emit(b: KernelBuilder) -> None:
@@ -152,11 +118,12 @@ class _Emitter:
         self.base = pointers.pointer(self.x.memory)
         self.size, self.out = [b.dim(d) for d in p.size], [b.dim(d) for d in p.out]
         self.runs = b.dim((p.out[-1] + (s.run - 1)) // s.run)
-        self.lead = p.taps // p.kernel[-1]
+        self.blocks = b.dim((p.out[-2] + (s.deep - 1)) // s.deep)
+        self.depth = depth(p, s.deep)
         self.phases = phases(p)
         self.length = line_length(p, s.run)
         self.terms = p.taps * p.channels
-        size = _lines(p) * self.length
+        size = lines(p, s.deep) * self.length
         type_ = ir.MemRefType.get([size], scalars.element_type(self.sums.compute))
         self.patch = Buffer(memref.alloca(type_, [], [], alignment=64), self.sums.compute, [size], [1])
         self.table = _table(b, self._places())
@@ -165,10 +132,12 @@ class _Emitter:
         """Where in the patch each term's first pixel lies."""
         p, places = self.p, []
         for tap in range(p.taps):
-            row, column = divmod(tap, p.kernel[-1])
+            lead, column = divmod(tap, p.kernel[-1])
+            lead, row = divmod(lead, p.kernel[-2])
             shift, phase = divmod(column * p.dilations[-1], p.strides[-1])
             for channel in range(p.channels):
-                line = (channel * self.lead + row) * len(self.phases) + self.phases.index(phase)
+                line = (channel * dims.product(p.kernel[:-2]) + lead) * self.depth + row
+                line = line * len(self.phases) + self.phases.index(phase)
                 places.append(line * self.length + shift)
         return places
 
@@ -176,18 +145,20 @@ class _Emitter:
         b, p, s = self.b, self.p, self.s
         with b.loop(b.begin, b.end) as unit:
             number, rest = im.mod(unit, self.runs), im.floordiv(unit, self.runs)
-            outer: list[im.Index] = []
-            for extent in reversed(self.out[:-1]):
-                outer.append(im.mod(rest, extent))
+            block, rest = im.mod(rest, self.blocks), im.floordiv(rest, self.blocks)
+            self.before: list[im.Index] = []
+            for extent in reversed(self.out[:-2]):
+                self.before.insert(0, im.mod(rest, extent))
                 rest = im.floordiv(rest, extent)
-            self.outer = outer[::-1]
             self.group, self.image = im.mod(rest, p.group), im.floordiv(rest, p.group)
-            self.first = im.mul(number, s.run)
+            self.first, self.top = im.mul(number, s.run), im.mul(block, s.deep)
             self._fill()
             whole = isinstance(self.out[-1], int) and self.out[-1] % s.run == 0
             self.count = s.run if whole else im.minimum(im.sub(self.out[-1], self.first), s.run)
             vectors = im.ceildiv(self.count, s.lanes)
-            contraction.row_tiles(b, vectors, s.vectors, 0, im.ceildiv(vectors, s.vectors), self._column_tile)
+            with b.loop(0, im.minimum(im.sub(self.out[-2], self.top), s.deep)) as self.row:
+                tiles = im.ceildiv(vectors, s.vectors)
+                contraction.row_tiles(b, vectors, s.vectors, 0, tiles, self._column_tile)
 
     def _column_tile(self, first: im.Index, vectors: int) -> None:
         """All filters of the unit's group over `vectors` vectors from number `first`."""
@@ -195,7 +166,9 @@ class _Emitter:
         start = im.mul(first, s.lanes)
         exact = isinstance(self.count, int) and self.count % s.lanes == 0
         masks = contraction.column_masks(s.lanes, vectors, self.count, start, exact)
-        lanes = [Lanes(s.lanes, len(p.size) + 1, m) for m in masks]
+        rank = len(self.x.shape)
+        lanes = [Lanes(s.lanes, rank - 1, m) for m in masks]
+        outer = [*self.before, im.add(self.top, self.row)][-(rank - 3) :] if rank > 3 else []
 
         def tile(row: im.Index, rows: int) -> None:
             filter_ = im.add(im.mul(self.group, p.filters), row)
@@ -204,7 +177,7 @@ class _Emitter:
 
                 def point(r: int, v: int) -> list[im.Index]:
                     column = im.add(im.add(self.first, start), v * s.lanes)
-                    return [self.image, im.add(filter_, r), *self.outer, column]
+                    return [self.image, im.add(filter_, r), *outer, column]
 
                 contraction.store_tile(
                     b, self.ev, p.op.results[0], lanes.__getitem__, point, rows, vectors, self._element, acc
@@ -220,9 +193,10 @@ class _Emitter:
 
     def _sums(self, filter_: im.Index, rows: int, start: im.Index, vectors: int) -> list[ir.Value]:
         weights = im.mul(filter_, self.terms)
+        shift = im.mul(self.row, self.p.strides[-2] * len(self.phases) * self.length)
 
         def load(k: im.Index):
-            at = im.add(memref.load(self.table, [im.value(k)]), start)
+            at = im.add(memref.load(self.table, [im.value(k)]), im.add(shift, start))
             weight = im.add(weights, k)
             return (
                 [self.sums.widen(self.w.load_flat(im.add(weight, r * self.terms))) for r in range(rows)],
@@ -237,18 +211,20 @@ class _Emitter:
         b, p = self.b, self.p
         first_channel = im.add(im.mul(self.image, p.group * p.channels), im.mul(self.group, p.channels))
         left = im.sub(im.mul(self.first, p.strides[-1]), p.pads[-1])
-        with b.loop(0, p.channels) as channel, b.loop(0, self.lead) as tap:
+        outer = [*self.before, self.top]
+        window = [*p.kernel[:-2], self.depth]
+        lead = dims.product(window)
+        with b.loop(0, p.channels) as channel, b.loop(0, lead) as tap:
             row = im.add(first_channel, channel)
             inside: bool | ir.Value = True
-            taps = unflattened(tap, p.kernel[:-1]) if len(p.kernel) > 1 else []
-            for o, t, axis in zip(self.outer, taps, range(len(taps)), strict=True):
+            for axis, (o, t) in enumerate(zip(outer, unflattened(tap, window), strict=True)):
                 i = im.sub(im.add(im.mul(o, p.strides[axis]), im.mul(t, p.dilations[axis])), p.pads[axis])
-                if p.padded:
+                if p.padded or self.s.deep > 1:
                     inside = im.both(inside, im.both(im.compare(i, ">=", 0), im.compare(i, "<", self.size[axis])))
                 row = im.add(im.mul(row, self.size[axis]), i)
             width = im.select(inside, self.size[-1], 0)
             source = im.mul(row, self.size[-1])
-            line = im.mul(im.add(im.mul(channel, self.lead), tap), len(self.phases) * self.length)
+            line = im.mul(im.add(im.mul(channel, lead), tap), len(self.phases) * self.length)
             with b.loop(0, self.length, self.s.lanes) as place:
                 self._copy(source, width, im.add(left, im.mul(place, p.strides[-1])), im.add(line, place))
 
@@ -262,10 +238,10 @@ class _Emitter:
                 for i in range(stride):
                     first = im.add(column, i * lanes)
                     start = pointers.advance(self.base, im.add(source, first), self.x.elem)
-                    mask = inside(lanes, first, width) if masked else None
+                    mask = plane_rows.inside(lanes, first, width) if masked else None
                     vectors.append(self.sums.widen(pointers.load_vector(start, lanes, self.x.elem, mask)))
                 for i, phase in enumerate(self.phases):
-                    self.patch.store_vector(every(vectors, stride, phase), im.add(place, i * self.length))
+                    self.patch.store_vector(plane_rows.every(vectors, stride, phase), im.add(place, i * self.length))
 
 
 def _table(b: KernelBuilder, places: list[int]) -> ir.Value:

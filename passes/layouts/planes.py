@@ -14,8 +14,8 @@ from onnxc.dialects import dims
 from onnxc.dialects.dims import Dim
 from onnxc.dialects.onnx import OnnxOp, is_onnx
 from onnxc.dialects.types import Tensor
-from onnxc.passes.kernels import conv_planes
 from onnxc.passes.kernels.conv_problem import Conv
+from onnxc.passes.kernels.planes_problem import applies
 from onnxc.passes.layouts.pointwise import NARY, UNARY
 from onnxc.passes.layouts.versions import CARRIERS, Layouts, channels_last, native
 
@@ -74,7 +74,7 @@ def _small(op: OnnxOp, group: int, pads: tuple[int, ...], strides: tuple[int, ..
     filters, channels, *window = w.dims
     if not isinstance(filters, int):
         return False
-    return conv_planes.applies(
+    return applies(
         Conv(
             op,
             x.elem,

@@ -12,6 +12,7 @@ CASES = [
     dict(size=(9, 112), c=3, m=20, window=(3, 3), pads=[1, 1, 1, 1], images=2),
     dict(size=(7, 150), c=6, m=4, window=(5, 3), strides=[2, 3], dilations=[2, 1], pads=[2, 0, 1, 3], group=2),
     dict(size=(20, 40), c=5, m=10, window=(3, 5), strides=[3, 4], dilations=[1, 3], pads=[0, 4, 0, 9], group=5),
+    dict(size=(150, 20), c=2, m=3, window=(5, 3), strides=[2, 1], pads=[2, 1, 2, 1]),
     dict(size=(5, 530), c=32, m=2, window=(3, 3), pads=[0, 0, 0, 0]),
     dict(size=(6, 33), c=64, m=5, window=(1, 1), strides=[2, 2]),
     dict(size=(1, 1), c=2, m=3, window=(3, 3), pads=[1, 1, 1, 1]),
