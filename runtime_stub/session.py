@@ -88,6 +88,10 @@ class InferenceSession:
         except IndexError:  # all are running in other threads
             caller = self._new_caller()
         try:
+            if wanted is not self._all and len(set(wanted)) < len(wanted):  # a name given twice: one array
+                distinct = list(dict.fromkeys(wanted))
+                found = dict(zip(distinct, caller.run(input_feed, distinct, out), strict=True))
+                return [found[index] for index in wanted]
             return caller.run(input_feed, wanted, out)
         finally:
             self._last = caller

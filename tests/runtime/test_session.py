@@ -156,6 +156,12 @@ def test_bad_input(add: Path, feeds: object, kind: type[Exception], message: str
     np.testing.assert_array_equal(session.run(None, {"x": X})[0], X + 1)
 
 
+def test_an_output_may_be_named_twice(add: Path) -> None:
+    session, place = InferenceSession(add), np.empty_like(X)
+    for found in (session.run(["y", "y"], {"x": X}), session.run(["y", "y"], {"x": X}, out={"y": place})):
+        assert [np.array_equal(y, X + 1) for y in found] == [True, True]
+
+
 def test_bad_output_name(add: Path) -> None:
     session = InferenceSession(add)
     with pytest.raises(runtime.InputError, match="no output is named 'q'; the model's outputs: 'y'"):
