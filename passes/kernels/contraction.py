@@ -198,9 +198,9 @@ def prefetch_panels(
 ) -> None:
     """Asks for weights before they are needed, at row `k` (of `terms`) of the panel that starts at `panel`.
 
-    `ahead` = 1: each of the unit's row tiles asks for a share of the next panel, spread over k (the largest single gain
-    on cold weights): `tile`, counted from the unit's first, of `tiles`. `ahead` > 1: the row that many rows ahead in the
-    stream, where few tiles share a panel.
+    `ahead` = 1: each of the unit's row tiles (`tile` of `tiles`) asks for a share of the next panel, spread over k: the
+    largest single gain on cold weights. `ahead` > 1: the row that many rows ahead in the stream, where few tiles share
+    a panel.
     """
     line = 64 // scalars.byte_width(buffer.elem)
     if ahead == 1:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import itertools
+import mmap
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,7 +87,7 @@ class CompiledKernel:
     def __call__(self, *inputs: np.ndarray, **values: int) -> list[np.ndarray]:
         """The results; every way of splitting the extent must give the same."""
         bound = self.bind(inputs, values)
-        arrays = self.pack(inputs)
+        arrays = [guarded(a) for a in self.pack(inputs)]
         extent = dims.evaluate(self.extent, bound)
         first: list[np.ndarray] | None = None
         for ranges in _splits(extent):
@@ -109,6 +110,21 @@ class CompiledKernel:
         memory = np.full(size + 2 * FENCE, 0xA5, np.uint8)
         outside = [memory[:FENCE], memory[FENCE + size :]]
         return memory[FENCE : FENCE + size].view(dtype).reshape(shape), _Joined(outside)
+
+
+def guarded(array: np.ndarray) -> np.ndarray:
+    """A copy that ends where an unreadable page begins: a kernel that reads beyond its operand dies."""
+    pages = -(-max(1, array.nbytes) // mmap.PAGESIZE)
+    memory = mmap.mmap(-1, (pages + 1) * mmap.PAGESIZE)
+    whole = np.frombuffer(memory, np.uint8)
+    end = whole.ctypes.data + pages * mmap.PAGESIZE
+    _mprotect(ctypes.c_void_p(end), ctypes.c_size_t(mmap.PAGESIZE), 0)
+    place = whole[pages * mmap.PAGESIZE - array.nbytes : pages * mmap.PAGESIZE].view(array.dtype).reshape(array.shape)
+    place[...] = array
+    return place
+
+
+_mprotect = ctypes.CDLL(None).mprotect
 
 
 class _Joined:
