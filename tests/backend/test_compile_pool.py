@@ -157,7 +157,11 @@ CompilePool(target_for(), 2).map(sleep, [Job("a", "a"), Job("b", "b")])
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL, signal.SIGTERM])
 def test_nothing_is_left_when_the_compiler_is_ended(how):
     process = subprocess.Popen(
-        [sys.executable, "-c", ENDLESS], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, start_new_session=True
+        [sys.executable, "-c", ENDLESS],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
     )
     for _ in range(2):
         process.stdout.readline()

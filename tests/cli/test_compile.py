@@ -165,7 +165,13 @@ def test_ctrl_c_leaves_nothing(digits: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "onnxc", "compile", str(digits), "-o", "m.so", "--no-cache", "-j", "2"]
     for wait in (0.3, 1.0, 1.8):
         process = subprocess.Popen(
-            command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+            command,
+            cwd=tmp_path,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
         )
         time.sleep(wait)
         process.send_signal(signal.SIGINT)
