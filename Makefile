@@ -22,8 +22,9 @@ format:
 bindings:  ## the ctypes structs of the runtime, from its C header
 	$(PYTHON) runtime_stub/make_abi.py
 
-bench:     ## the demo's model against onnxruntime; `onnxc bench MODEL --against onnxruntime` measures your own
-	$(PYTHON) -m onnxc bench compiler/demo/digits.onnx --against onnxruntime --dim batch=64
+MODELS ?= compiler/demo
+bench:     ## every .onnx in MODELS (default: the demo's) against onnxruntime and OpenVINO, to bench.json; needs '.[bench]'
+	$(PYTHON) -m tests.bench.suite $(MODELS) --json bench.json
 
 docs:      ## the docs' claims about the code: code map, commands, links
 	$(PYTHON) -m pytest tests/docs

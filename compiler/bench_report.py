@@ -22,11 +22,12 @@ def bench_model(model: Path, arguments: dict[str, Any]) -> None:
     from onnxc.cli import compile_arguments, make_feeds
     from onnxc.runtime import InferenceSession
 
-    against, options = arguments["against"], compile_arguments(arguments)
+    others = [name.strip() for name in (arguments["against"] or "").split(",") if name.strip()]
+    options = compile_arguments(arguments)
     options.pop("threads", None)  # of the run, not of the artefact
-    if against is not None and not needs_compiling(model):
-        raise OnnxcError(f"{against} cannot run it", file=model, hint="give the .onnx model", exit_code=UNREADABLE)
-    bench.check_runners([against] if against is not None else [])
+    if others and not needs_compiling(model):
+        raise OnnxcError(f"{others[0]} cannot run it", file=model, hint="give the .onnx model", exit_code=UNREADABLE)
+    bench.check_runners(others)
     if arguments["json_file"] is not None:
         check_output(arguments["json_file"])
     plan = bench.Plan(arguments["threads"], arguments["rounds"], arguments["block_ms"] / 1e3)
@@ -34,7 +35,7 @@ def bench_model(model: Path, arguments: dict[str, Any]) -> None:
         artefact = compile_for_here(model, folder, options, terminal) if needs_compiling(model) else model
         session = InferenceSession(str(artefact), threads=1)
         feeds = make_feeds(model, session, arguments["inputs"], arguments["seed"], arguments["dims"])
-        runners = {"onnxc": artefact} | ({against: model} if against is not None else {})
+        runners = {"onnxc": artefact} | dict.fromkeys(others, model)
         timings = bench.measure(runners, feeds, plan, lambda done, all_: terminal.stage("measuring", done, all_))
     sys.stdout.write(as_table(model, feeds, plan, timings))
     if arguments["json_file"] is not None:

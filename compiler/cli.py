@@ -177,7 +177,7 @@ def run_command(model: Path, inputs: tuple[str, ...], seed: int, save: Path | No
 
 @commands.command("bench")
 @click.argument("model", type=Path)
-@click.option("--against", metavar="RUNTIME", help="Another runtime to measure beside: onnxruntime.")
+@click.option("--against", metavar="RUNTIMES", help="To measure beside: onnxruntime, openvino, or both with a comma.")
 @input_options
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="On both sides.")
 @click.option("--rounds", type=click.IntRange(min=2), default=12, show_default=True, help="Blocks of each side.")
