@@ -53,7 +53,14 @@ def measured(model: Path, arguments: argparse.Namespace) -> dict:
     """One model's row: what `onnxc bench --json` wrote, or the error."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder) / "bench.json"
-        options = ["--against", arguments.against, "--threads", str(arguments.threads), "--rounds", str(arguments.rounds)]
+        options = [
+            "--against",
+            arguments.against,
+            "--threads",
+            str(arguments.threads),
+            "--rounds",
+            str(arguments.rounds),
+        ]
         command = [sys.executable, "-m", "onnxc", "bench", str(model), *options, "--json", str(out)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:

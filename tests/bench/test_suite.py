@@ -7,8 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import onnxc
 import pytest
+
+import onnxc
 
 pytest.importorskip("onnxruntime")
 
