@@ -129,45 +129,6 @@ def with_target_attributes(llvm_ir: str, target: Target) -> str:
     return f"{marked}\nattributes #{group} = {{ {' '.join(attributes)} }}\n" if count else llvm_ir
 
 
-# a*b + c with the product's and the sum's rounding errors (Dekker's and Knuth's) added back; not where they overflow.
-EXACT_FMA = """
-  %p = fmul {t} %a, %b
-  %ta = fmul {t} %a, {split}
-  %tb = fmul {t} %b, {split}
-  %da = fsub {t} %ta, %a
-  %db = fsub {t} %tb, %b
-  %ah = fsub {t} %ta, %da
-  %bh = fsub {t} %tb, %db
-  %al = fsub {t} %a, %ah
-  %bl = fsub {t} %b, %bh
-  %hh = fmul {t} %ah, %bh
-  %hl = fmul {t} %ah, %bl
-  %lh = fmul {t} %al, %bh
-  %ll = fmul {t} %al, %bl
-  %e0 = fsub {t} %hh, %p
-  %e1 = fadd {t} %e0, %hl
-  %e2 = fadd {t} %e1, %lh
-  %e3 = fadd {t} %e2, %ll
-  %s = fadd {t} %p, %c
-  %v = fsub {t} %s, %p
-  %w = fsub {t} %s, %v
-  %f0 = fsub {t} %p, %w
-  %f1 = fsub {t} %c, %v
-  %f2 = fadd {t} %f0, %f1
-  %e = fadd {t} %e3, %f2
-  %ok = fcmp ord {t} %e, zeroinitializer
-  %g = select {m} %ok, {t} %e, {t} zeroinitializer
-  %r = fadd {t} %s, %g
-  ret {t} %r
-"""
-PLAIN_FMA = """
-  %p = fmul {t} %a, %b
-  %s = fadd {t} %p, %c
-  ret {t} %s
-"""
-TWO_TO_27_PLUS_1 = "0x41A0000002000000"
-
-
 def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     """LLVM's -O2. On the kernels of four convnets its code is as fast as that of -O3, which unrolls further, for three
     quarters of the compile time. Without unrolling (4-9 % slower code) or with a handful of passes (2-35 %) it

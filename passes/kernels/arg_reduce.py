@@ -7,11 +7,11 @@ from mlir.dialects import arith
 
 from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
+from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.map import GRAIN, unflattened
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
 from onnxc.passes.kernels.reduce import highest, lowest
 
 
@@ -21,8 +21,8 @@ def _axis(kernel: KernelFunction) -> int:
 
 def launch(kernel: KernelFunction) -> Launch:
     shape, axis = Tensor.of(kernel.root.operands[0].type).dims, _axis(kernel)
-    length = shape[axis] if shape and isinstance(shape[axis], int) else 64
-    return Launch(dims.product([d for i, d in enumerate(shape) if i != axis]), max(1, GRAIN // (4 * max(1, length))))
+    length = shape[axis] if shape else 1
+    return Launch(dims.product([d for i, d in enumerate(shape) if i != axis]), worthwhile(length, cost=4))
 
 
 def emit(b: KernelBuilder) -> None:
@@ -35,7 +35,7 @@ def emit(b: KernelBuilder) -> None:
     better = ("<=" if least else ">=") if root.attr("select_last_index", 0) else ("<" if least else ">")
     i64 = ir.IntegerType.get_signless(64)
     with b.loop(b.begin, b.end) as row, ev.scope():
-        point = unflattened(row, kept)
+        point = im.unflattened(row, kept)
 
         def step(i: ir.Value, best: ir.Value, where: ir.Value) -> list[ir.Value]:
             with ev.scope():

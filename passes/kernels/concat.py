@@ -13,8 +13,8 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.map import GRAIN, ROWS
+from onnxc.passes.kernels.kernel_function import GRAIN, KernelFunction, Launch, worthwhile
+from onnxc.passes.kernels.map import ROWS
 
 
 def split_by_rows(kernel: KernelFunction) -> bool:
@@ -35,7 +35,7 @@ def launch(kernel: KernelFunction) -> Launch:
     shape, axis = _shape(kernel), axis_of(kernel)
     rows, columns = dims.product(shape[:axis]), dims.product(shape[axis:])
     if split_by_rows(kernel):
-        return Launch(rows, max(1, GRAIN // max(1, columns if isinstance(columns, int) else 64)))
+        return Launch(rows, worthwhile(columns))
     return Launch(columns, max(64, GRAIN // max(1, rows if isinstance(rows, int) else 1)))
 
 

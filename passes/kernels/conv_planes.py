@@ -22,7 +22,6 @@ from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.map import unflattened
 from onnxc.passes.kernels.planes_problem import (
     PATCH_BYTES,
     RUN,
@@ -217,7 +216,7 @@ class _Emitter:
         with b.loop(0, p.channels) as channel, b.loop(0, lead) as tap:
             row = im.add(first_channel, channel)
             inside: bool | ir.Value = True
-            for axis, (o, t) in enumerate(zip(outer, unflattened(tap, window), strict=True)):
+            for axis, (o, t) in enumerate(zip(outer, im.unflattened(tap, window), strict=True)):
                 i = im.sub(im.add(im.mul(o, p.strides[axis]), im.mul(t, p.dilations[axis])), p.pads[axis])
                 if p.padded or self.s.deep > 1:
                     inside = im.both(inside, im.both(im.compare(i, ">=", 0), im.compare(i, "<", self.size[axis])))

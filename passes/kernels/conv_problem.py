@@ -10,7 +10,10 @@ from onnxc.dialects import dims
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import index_math as im
+from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
+from onnxc.passes.kernels.contraction import Arithmetic
+from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction
 
 Dim = dims.Dim
@@ -77,6 +80,13 @@ class Conv:
             channels // group,
             filters // group,
         )
+
+    def with_bias(self, ev: Evaluator, sums: Arithmetic, channel: im.Index, lanes: Lanes, total: ir.Value) -> ir.Value:
+        """The result's elements from `channel` on, for their sums over taps and channels."""
+        bias = self.op.operands[2] if len(self.op.operands) > 2 else None
+        if bias is not None:
+            total = scalars.add(total, sums.widen(ev.at(bias, (channel,), Lanes(lanes.width, 0, lanes.mask))))
+        return sums.narrow(total)
 
 
 @dataclass

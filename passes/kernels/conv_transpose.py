@@ -21,7 +21,6 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.conv_problem import Conv, Pixels
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.map import unflattened
 from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_grid
 from onnxc.passes.kernels.register_tiles import choose_tile
@@ -93,12 +92,12 @@ class _PhaseTiles(PixelTiles):
 
     def _begin(self, unit: im.Index) -> im.Index:
         phases = dims.product(self.whole.strides)
-        self.phase = unflattened(im.mod(unit, phases), self.whole.strides)
+        self.phase = im.unflattened(im.mod(unit, phases), self.whole.strides)
         return im.floordiv(unit, phases)
 
     def _shifts(self, tap: im.Index) -> list[im.Index]:
         """Per axis: strides · (x's pixel - the pixel's number in its phase); a multiple where the tap meets it."""
-        taps = unflattened(tap, self.p.kernel)
+        taps = im.unflattened(tap, self.p.kernel)
         return [
             im.sub(im.add(phase, pad), im.mul(t, d))
             for phase, pad, t, d in zip(self.phase, self.whole.pads, taps, self.whole.dilations, strict=True)

@@ -14,8 +14,7 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.map import GRAIN
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
 
 
 def _attribute(kernel: KernelFunction, name: str) -> int:
@@ -31,7 +30,7 @@ def launch(kernel: KernelFunction) -> Launch:
         return Launch(1)
     shape, axis = Tensor.of(kernel.root.results[0].type).dims, _attribute(kernel, "axis")
     work = dims.product(shape[axis:])
-    return Launch(dims.product(shape[:axis]), max(1, GRAIN // (work if isinstance(work, int) and work else 64)))
+    return Launch(dims.product(shape[:axis]), worthwhile(work))
 
 
 def emit(b: KernelBuilder) -> None:

@@ -14,7 +14,7 @@ from mlir import ir
 from mlir.dialects import arith, vector
 
 from onnxc.dialects import dims
-from onnxc.passes.kernels import contraction, pointers, scalars
+from onnxc.passes.kernels import contraction, pointers
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
@@ -71,12 +71,7 @@ class _Emitter:
     def run(self) -> None:
         b, p = self.b, self.p
         with b.loop(b.begin, b.end) as row:
-            outer: list[im.Index] = []
-            rest: im.Index = row
-            for extent in reversed(self.out[:-1]):
-                outer.append(im.mod(rest, extent))
-                rest = im.floordiv(rest, extent)
-            self.outer = [rest, *outer[::-1]]
+            self.outer = im.unflattened(row, [b.dim(p.images), *self.out[:-1]])
             self.corner = [
                 im.sub(im.mul(o, s), pad) for o, s, pad in zip(self.outer[1:], p.strides, p.pads, strict=False)
             ]
@@ -126,12 +121,7 @@ class _Emitter:
         )
 
     def _element(self, point: Sequence[im.Index], lanes: Lanes, total: ir.Value) -> ir.Value:
-        bias = self.p.op.operands[2] if len(self.p.op.operands) > 2 else None
-        if bias is not None:
-            total = scalars.add(
-                total, self.sums.widen(self.ev.at(bias, (point[-1],), Lanes(lanes.width, 0, lanes.mask)))
-            )
-        return self.sums.narrow(total)
+        return self.p.with_bias(self.ev, self.sums, point[-1], lanes, total)
 
     def _taps(
         self,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlir import ir
 from mlir.dialects import arith
 
@@ -116,3 +118,12 @@ def both(a: bool | ir.Value, b: bool | ir.Value) -> bool | ir.Value:
 
 def negate(a: bool | ir.Value) -> bool | ir.Value:
     return not a if isinstance(a, bool) else arith.xori(a, arith.constant(ir.IntegerType.get_signless(1), 1))
+
+
+def unflattened(row: Index, sizes: Sequence[Index]) -> list[Index]:
+    """The index into each of `sizes` for position `row` of their product; the first is not taken modulo."""
+    points: list[Index] = []
+    for size in reversed(sizes[1:]):
+        points.append(mod(row, size))
+        row = floordiv(row, size)
+    return [row, *points[::-1]] if sizes else []

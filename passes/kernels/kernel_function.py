@@ -18,6 +18,16 @@ from onnxc.dialects.types import Tensor
 FAILURES: dict[str, str] = {}
 
 
+# Elements that make a thread worth waking: about 20 µs of a cheap chain.
+GRAIN = 16384
+UNKNOWN = 64  # what a dim that is not known is taken for
+
+
+def worthwhile(elements: dims.Dim, cost: int = 1) -> int:
+    """The grain of a kernel whose extent counts units of `elements`, each of which costs what `cost` cheap ones do."""
+    return max(1, GRAIN // (cost * max(1, elements if isinstance(elements, int) else UNKNOWN)))
+
+
 @dataclass(frozen=True)
 class Launch:
     """How a kernel is called: its parallel extent, a Dim over the kernel's symbols, and the least work for a thread."""

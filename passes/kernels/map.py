@@ -12,11 +12,9 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import transposition
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import GRAIN, KernelFunction, Launch, worthwhile
 from onnxc.passes.lowering.registry import ELEMENTWISE
 
-# Elements that make a thread worth waking: about 20 µs of a cheap chain.
-GRAIN = 16384
 # Merged leading dims are enough for any split once they count this many rows.
 ROWS = 32
 
@@ -84,7 +82,7 @@ def launch(kernel: KernelFunction) -> Launch:
     inner = 1
     for extent in extents[depth:]:
         inner *= extent if isinstance(extent, int) else 64
-    return Launch(rows, max(1, GRAIN // max(1, inner)))
+    return Launch(rows, worthwhile(inner))
 
 
 def emit(b: KernelBuilder) -> None:
@@ -101,16 +99,7 @@ def emit(b: KernelBuilder) -> None:
         return
     sizes = [b.dim(e) for e in extents]
     with b.loop(b.begin, b.end) as row:
-        _nest(b, ev, groups, sizes, unflattened(row, sizes[:depth]) if depth else [row])
-
-
-def unflattened(row: im.Index, sizes: list[im.Index]) -> list[im.Index]:
-    """The index into each of `sizes` for position `row` of their product; the first is not taken modulo."""
-    points: list[im.Index] = []
-    for size in reversed(sizes[1:]):
-        points.append(im.mod(row, size))
-        row = im.floordiv(row, size)
-    return [row, *points[::-1]] if sizes else []
+        _nest(b, ev, groups, sizes, im.unflattened(row, sizes[:depth]) if depth else [row])
 
 
 def _nest(

@@ -20,7 +20,6 @@ from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.map import unflattened
 from onnxc.passes.kernels.matmul_problem import Matmul
 from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.register_tiles import MOST_VECTORS, choose_tile
@@ -159,7 +158,7 @@ class _Emitter:
         with b.loop(b.begin, b.end) as unit:
             panel, rest = im.mod(unit, self.panels), im.floordiv(unit, self.panels)
             group, batch_number = im.mod(rest, self.groups), im.floordiv(rest, self.groups)
-            batch = unflattened(batch_number, self.batch)
+            batch = im.unflattened(batch_number, self.batch)
             first = im.mul(group, s.group)
             last = im.minimum(im.add(first, s.group), self.tiles)
             column = im.mul(panel, s.width)
@@ -230,7 +229,7 @@ class _Emitter:
         if self.one_axis:
             points = [[*([0] * (len(self.row_dims) - 1)), im.add(row, r)] for r in range(rows)]
         else:
-            points = [unflattened(im.add(row, r), self.row_dims) for r in range(rows)]
+            points = [im.unflattened(im.add(row, r), self.row_dims) for r in range(rows)]
         result = self.p.op.results[0]
 
         def point(r: int, v: int):

@@ -16,7 +16,6 @@ from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction
-from onnxc.passes.kernels.map import unflattened
 
 Dim = dims.Dim
 
@@ -116,7 +115,7 @@ class Matmul:
             def load(k: im.Index) -> list[ir.Value]:
                 values = []
                 for r in range(rows):
-                    point = [*batch, *unflattened(im.add(row, r), row_dims), k] if self.has_m else [k]
+                    point = [*batch, *im.unflattened(im.add(row, r), row_dims), k] if self.has_m else [k]
                     values.append(ev.at(a, _permuted(_broadcast(point, [shape[i] for i in axes]), axes)))
                 return values
 

@@ -9,7 +9,6 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.map import unflattened
 
 
 def launch(kernel: KernelFunction) -> Launch:
@@ -43,7 +42,7 @@ def _positions(b: KernelBuilder, source: Buffer) -> None:
     def step(i: ir.Value, count: ir.Value) -> list[ir.Value]:
         fits = im.compare(count, "<", room)
         with b.when(im.both(_set(source, i), fits)):
-            for axis, at in enumerate(unflattened(i, source.shape)):
+            for axis, at in enumerate(im.unflattened(i, source.shape)):
                 out.store(arith.index_cast(i64, im.value(at)), [axis, count])
         return [_next(source, i, count)]
 

@@ -15,8 +15,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.map import GRAIN, unflattened
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
 from onnxc.passes.kernels.rows import piece_width, sweep, total
 
 
@@ -27,7 +26,7 @@ def axis_of(kernel: KernelFunction) -> int:
 def launch(kernel: KernelFunction) -> Launch:
     shape, axis = Tensor.of(kernel.root.results[0].type).dims, axis_of(kernel)
     length = dims.product(shape[axis:])
-    return Launch(dims.product(shape[:axis]), max(1, GRAIN // (4 * max(1, length if isinstance(length, int) else 64))))
+    return Launch(dims.product(shape[:axis]), worthwhile(length, cost=4))
 
 
 def emit(b: KernelBuilder) -> None:
@@ -39,7 +38,7 @@ def emit(b: KernelBuilder) -> None:
     count = scalars.cast(i64, "i64", elem)
     with b.loop(b.begin, b.end) as row, ev.scope():
         base = im.mul(row, length)
-        at = _row_point(unflattened(row, shape[:axis]), len(shape))
+        at = _row_point(im.unflattened(row, shape[:axis]), len(shape))
 
         def load(i: im.Index, mask: ir.Value | None, carried: list[ir.Value]) -> list[ir.Value]:
             with ev.scope():

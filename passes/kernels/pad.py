@@ -13,14 +13,12 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.map import GRAIN, unflattened
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
 
 
 def launch(kernel: KernelFunction) -> Launch:
     shape = Tensor.of(kernel.root.results[0].type).dims
-    inner = shape[-1] if shape and isinstance(shape[-1], int) else 64
-    return Launch(dims.product(shape[:-1]), max(1, GRAIN // max(1, inner)))
+    return Launch(dims.product(shape[:-1]), worthwhile(shape[-1] if shape else 1))
 
 
 def emit(b: KernelBuilder) -> None:
@@ -32,7 +30,7 @@ def emit(b: KernelBuilder) -> None:
         b.outputs[0].store(ev.at(root.operands[0], ()), ())
         return
     with b.loop(b.begin, b.end) as row:
-        outer = unflattened(row, shape[:-1])
+        outer = im.unflattened(row, shape[:-1])
         if root.attr("mode", "constant") == "constant":
             _constant_row(b, ev, outer, shape, source, begins)
         else:

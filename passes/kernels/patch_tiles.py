@@ -21,7 +21,6 @@ from onnxc.passes.kernels.contraction import BLOCK, Arithmetic
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.map import unflattened
 from onnxc.passes.kernels.register_tiles import choose_tile
 
 GRAIN_NANOSECONDS = 20_000
@@ -100,11 +99,7 @@ class _Emitter:
         b, p, s = self.b, self.p, self.s
         with b.loop(b.begin, b.end) as unit:
             number, rest = im.mod(unit, self.runs), im.floordiv(unit, self.runs)
-            outer: list[im.Index] = []
-            for extent in reversed(self.out[:-1]):
-                outer.append(im.mod(rest, extent))
-                rest = im.floordiv(rest, extent)
-            outer = [rest, *outer[::-1]]
+            outer = im.unflattened(rest, [b.dim(p.images), *self.out[:-1]])
             first = im.mul(number, s.run)
             static = isinstance(self.out[-1], int) and self.out[-1] % s.run == 0
             count = s.run if static else im.minimum(im.sub(self.out[-1], first), s.run)
@@ -120,7 +115,7 @@ class _Emitter:
         with b.loop(0, self.lead) as tap:
             row: im.Index = outer[0]
             inside: bool | ir.Value = True
-            taps = unflattened(tap, p.kernel[:-1])
+            taps = im.unflattened(tap, p.kernel[:-1])
             for o, t, axis in zip(outer[1:], taps, range(len(taps)), strict=True):
                 i = im.sub(im.add(im.mul(o, p.strides[axis]), im.mul(t, p.dilations[axis])), p.pads[axis])
                 if p.padded:
@@ -164,12 +159,7 @@ class _Emitter:
         contraction.row_tiles(self.b, count, s.rows, 0, tiles, tile)
 
     def _element(self, point: Sequence[im.Index], lanes: Lanes, total: ir.Value) -> ir.Value:
-        bias = self.p.op.operands[2] if len(self.p.op.operands) > 2 else None
-        if bias is not None:
-            total = scalars.add(
-                total, self.sums.widen(self.ev.at(bias, (point[-1],), Lanes(lanes.width, 0, lanes.mask)))
-            )
-        return self.sums.narrow(total)
+        return self.p.with_bias(self.ev, self.sums, point[-1], lanes, total)
 
     def _sums(self, panel: int, pixel: im.Index, rows: int) -> list[ir.Value]:
         p, s = self.p, self.s

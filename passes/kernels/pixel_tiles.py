@@ -20,7 +20,6 @@ from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.contraction import BLOCK, Arithmetic
 from onnxc.passes.kernels.conv_problem import Conv, Pixels, pixels_of
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
-from onnxc.passes.kernels.map import unflattened
 
 
 @dataclass(frozen=True)
@@ -125,12 +124,7 @@ class PixelTiles:
         )
 
     def _element(self, point: Sequence[im.Index], lanes: Lanes, total: ir.Value) -> ir.Value:
-        bias = self.p.op.operands[2] if len(self.p.op.operands) > 2 else None
-        if bias is not None:
-            total = scalars.add(
-                total, self.sums.widen(self.ev.at(bias, (point[-1],), Lanes(lanes.width, 0, lanes.mask)))
-            )
-        return self.sums.narrow(total)
+        return self.p.with_bias(self.ev, self.sums, point[-1], lanes, total)
 
     def _dense(self, start: im.Index, rows: int, pixel: im.Index):
         weights = self._panel_rows(0, pixel)
@@ -196,7 +190,7 @@ class PixelTiles:
 
     def _position(self, tap: im.Index) -> list[im.Index]:
         """Where the tap lies in x, from a pixel's corner."""
-        return [im.mul(i, d) for i, d in zip(unflattened(tap, self.p.kernel), self.p.dilations, strict=True)]
+        return [im.mul(i, d) for i, d in zip(im.unflattened(tap, self.p.kernel), self.p.dilations, strict=True)]
 
     def _panel_rows(self, tap: im.Index, pixel: im.Index) -> Callable[[im.Index], list[ir.Value]]:
         """(k) → the vectors of the weights' row k of this tap."""

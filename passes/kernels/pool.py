@@ -14,8 +14,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.map import GRAIN, unflattened
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
 from onnxc.passes.kernels.reduce import lane_mask, lowest
 from onnxc.passes.kernels.window import Window
 
@@ -25,7 +24,7 @@ def launch(kernel: KernelFunction) -> Launch:
     work = 1
     for n in [*kernel.root.attr("kernel_shape"), shape[-1]]:
         work *= n if isinstance(n, int) else 64
-    return Launch(dims.product(shape[:-1]), max(1, GRAIN // max(1, work)))
+    return Launch(dims.product(shape[:-1]), worthwhile(work))
 
 
 def emit(b: KernelBuilder) -> None:
@@ -33,7 +32,7 @@ def emit(b: KernelBuilder) -> None:
     shape, elem = b.shape(root.results[0]), Tensor.of(root.results[0].type).elem
     width = b.target.vector_bits // scalars.bit_width(elem)
     with b.loop(b.begin, b.end) as pixel:
-        point = unflattened(pixel, shape[:-1])
+        point = im.unflattened(pixel, shape[:-1])
         channels = shape[-1]
         whole = im.mul(im.floordiv(channels, width), width)
         with b.loop(0, whole, width) as channel:

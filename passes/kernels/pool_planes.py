@@ -16,8 +16,7 @@ from onnxc.passes import maths
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.map import GRAIN, unflattened
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
 from onnxc.passes.kernels.reduce import lowest
 from onnxc.passes.kernels.window import Window
 from onnxc.passes.layouts.windows import spatial, window_pads
@@ -28,7 +27,7 @@ def launch(kernel: KernelFunction) -> Launch:
     work = 1
     for n in [*kernel.root.attr("kernel_shape"), *shape[2:]]:
         work *= n if isinstance(n, int) else 16
-    return Launch(dims.product(shape[:2]), max(1, GRAIN // max(1, work)))
+    return Launch(dims.product(shape[:2]), worthwhile(work))
 
 
 def emit(b: KernelBuilder) -> None:
@@ -37,7 +36,7 @@ def emit(b: KernelBuilder) -> None:
     with b.loop(b.begin, b.end) as plane:
         pixels = im.product(shape[2:])
         with b.loop(0, pixels) as pixel:
-            value, where = pool.element(plane, unflattened(pixel, shape[2:]))
+            value, where = pool.element(plane, im.unflattened(pixel, shape[2:]))
             at = im.add(im.mul(plane, pixels), pixel)
             b.outputs[0].store_flat(value, at)
             if len(b.outputs) > 1:

@@ -20,8 +20,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import SCALAR, Evaluator, Lanes
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.map import GRAIN, unflattened
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
 
 LANES = 64  # virtual lanes of a horizontal reduction: part of the numeric promise
 COLUMNS = 16  # kept elements that one vector accumulator covers; any width gives the same bits
@@ -145,11 +144,11 @@ def launch(kernel: KernelFunction) -> Launch:
     for a in range(axes.rank):
         work *= shape[a] if isinstance(shape[a], int) and a not in _outer_kept(axes) else 1
     if axes.horizontal:
-        return Launch(rows, max(1, GRAIN // max(1, work)))
+        return Launch(rows, worthwhile(work))
     columns = dims.product([shape[a] for a in axes.run])
     blocks = (columns + (COLUMNS - 1)) // COLUMNS
     reduced = dims.product([shape[a] for a in axes.reduced])
-    return Launch(rows * blocks, max(1, GRAIN // max(1, COLUMNS * (reduced if isinstance(reduced, int) else 64))))
+    return Launch(rows * blocks, worthwhile(reduced, cost=COLUMNS))
 
 
 def emit(b: KernelBuilder) -> None:
@@ -165,7 +164,7 @@ def _emit_rows(b: KernelBuilder) -> None:
     shape = b.shape(b.kernel.root.operands[0])
     count = im.product([shape[a] for a in axes.reduced])
     with b.loop(b.begin, b.end) as row, ev.scope():
-        kept = unflattened(row, [shape[a] for a in axes.kept])
+        kept = im.unflattened(row, [shape[a] for a in axes.kept])
         point: list[im.Index] = [0] * axes.rank
         for a, i in zip(axes.kept, kept, strict=True):
             point[a] = i
@@ -242,7 +241,7 @@ def _emit_columns(b: KernelBuilder) -> None:
     columns = im.product([shape[a] for a in axes.run])
     blocks = im.ceildiv(columns, COLUMNS)
     with b.loop(b.begin, b.end) as item, ev.scope():
-        outer = unflattened(im.floordiv(item, blocks), [shape[a] for a in _outer_kept(axes)])
+        outer = im.unflattened(im.floordiv(item, blocks), [shape[a] for a in _outer_kept(axes)])
         column = im.mul(im.mod(item, blocks), COLUMNS)
         rest = im.sub(columns, column)
         with b.when(im.compare(rest, ">=", COLUMNS)), ev.scope():

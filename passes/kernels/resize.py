@@ -18,8 +18,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import SCALAR, Evaluator
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.map import GRAIN, unflattened
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
 
 
 @dataclass
@@ -32,8 +31,7 @@ class Tap:
 
 def launch(kernel: KernelFunction) -> Launch:
     shape = Tensor.of(kernel.root.results[0].type).dims
-    inner = shape[-1] if isinstance(shape[-1], int) else 64
-    return Launch(dims.product(shape[:-1]), max(1, GRAIN // (4 * max(1, inner))))
+    return Launch(dims.product(shape[:-1]), worthwhile(shape[-1], cost=4))
 
 
 def emit(b: KernelBuilder) -> None:
@@ -42,7 +40,7 @@ def emit(b: KernelBuilder) -> None:
     last = len(shape) - 1
     ev = Evaluator(b)
     with b.loop(b.begin, b.end) as row:
-        outer = unflattened(row, shape[:-1])
+        outer = im.unflattened(row, shape[:-1])
         taps = [resize.taps(axis, i) for axis, i in enumerate(outer)]
         with b.loop(0, shape[-1]) as column, ev.scope():
             value = resize.value([*taps, resize.taps(last, column)])

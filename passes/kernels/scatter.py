@@ -13,7 +13,6 @@ from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator
 from onnxc.passes.kernels.kernel_function import FAILURES, KernelFunction, Launch
-from onnxc.passes.kernels.map import unflattened
 from onnxc.passes.lowering.movement import checked_index
 
 FAILURES["ScatterElements"] = "index out of range"
@@ -41,7 +40,7 @@ def _elements(b: KernelBuilder, ev: Evaluator) -> None:
     indices, updates = (b.inputs[v] for v in root.operands[1:3])
     axis = root.attr("axis", 0) % len(out.shape)
     with b.loop(0, im.product(indices.shape)) as i, ev.scope():
-        point = unflattened(i, indices.shape)
+        point = im.unflattened(i, indices.shape)
         at, inside = checked_index(ev, root, indices.load_flat(i), indices.elem, out.shape[axis])
         with b.when(inside):
             _update(b, out.offset([*point[:axis], at, *point[axis + 1 :]]), updates.load(point))

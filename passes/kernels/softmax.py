@@ -17,15 +17,13 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.map import GRAIN, unflattened
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
 from onnxc.passes.kernels.rows import largest, piece_width, sweep, total
 
 
 def launch(kernel: KernelFunction) -> Launch:
     shape = Tensor.of(kernel.root.results[0].type).dims
-    length = shape[-1] if isinstance(shape[-1], int) else 64
-    return Launch(dims.product(shape[:-1]), max(1, GRAIN // (8 * max(1, length))))
+    return Launch(dims.product(shape[:-1]), worthwhile(shape[-1], cost=8))
 
 
 def emit(b: KernelBuilder) -> None:
@@ -35,7 +33,7 @@ def emit(b: KernelBuilder) -> None:
     width = piece_width(b, elem)
     scalar = scalars.element_type(elem)
     with b.loop(b.begin, b.end) as row, ev.scope():
-        outer = unflattened(row, shape[:-1])
+        outer = im.unflattened(row, shape[:-1])
         base = im.mul(row, length)
 
         def load(i: im.Index, mask: ir.Value | None, best: list[ir.Value]) -> list[ir.Value]:

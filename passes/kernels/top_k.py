@@ -17,8 +17,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.heap import Entry, Heap
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.map import GRAIN
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
 
 I64 = partial(ir.IntegerType.get_signless, 64)
 
@@ -29,8 +28,7 @@ def _axis(kernel: KernelFunction) -> int:
 
 def launch(kernel: KernelFunction) -> Launch:
     shape, axis = Tensor.of(kernel.root.operands[0].type).dims, _axis(kernel)
-    length = shape[axis] if isinstance(shape[axis], int) else 64
-    return Launch(dims.product(shape[:axis]) * dims.product(shape[axis + 1 :]), max(1, GRAIN // (4 * max(1, length))))
+    return Launch(dims.product(shape[:axis]) * dims.product(shape[axis + 1 :]), worthwhile(shape[axis], cost=4))
 
 
 def emit(b: KernelBuilder) -> None:

@@ -20,11 +20,10 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder, row_major
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
 from onnxc.passes.lowering.registry import ELEMENTWISE
 
 CHUNK = 64  # elements along the operand's innermost axis that a unit takes: whole cache lines of every row
-GRAIN = 16384
 
 
 @dataclass(frozen=True)
@@ -78,8 +77,7 @@ def _merged(shape: tuple[dims.Dim, ...], perm: list[int]) -> tuple[tuple[dims.Di
 
 def launch(turn: Turn) -> Launch:
     units = dims.product([turn.extents[i] for i in turn.others]) * ((turn.extents[turn.across] + (CHUNK - 1)) // CHUNK)
-    last = turn.extents[-1] if isinstance(turn.extents[-1], int) else 64
-    return Launch(units, max(1, GRAIN // max(1, CHUNK * last)))
+    return Launch(units, worthwhile(turn.extents[-1], cost=CHUNK))
 
 
 def emit(b: KernelBuilder, turn: Turn) -> None:
