@@ -1,7 +1,7 @@
 """The kernel kinds: which operator is the root of which kind, and the module that emits it.
 
-A kind's module has `launch(kernel) -> Launch`, `emit(builder) -> None` and, if it can be tuned, `choose(kernel, target)
--> dict` (the schedule attribute) and `pack(kernel, weights) -> …` (see passes/pack_weights.py).
+A kind's module has `launch(kernel) -> Launch`, `emit(builder) -> None` and, if there is a choice, `choose(kernel,
+target) -> dict` (the schedule attribute) and `packings(kernel) -> list[Packing]` (see packing.py).
 """
 
 from __future__ import annotations
