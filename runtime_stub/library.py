@@ -49,7 +49,7 @@ class Library:
             raise LoadError(f"{self.path} has no model {symbol!r}; it has {', '.join(sorted(found))}")
         self.symbol = symbol or found[0]
         try:
-            function = ctypes.CDLL(self.path)[self.symbol]
+            function = ctypes.CDLL(_own_name(self.path))[self.symbol]
         except OSError as error:
             raise LoadError(f"the system cannot load {self.path}: {error}") from error
         function.restype = POINTER(abi.onnxc_model)
@@ -95,6 +95,24 @@ class Library:
     def message(self, context: Any) -> str:
         """Why the context's last call failed."""
         return _text(self.api.message(context)) if context else "out of memory"
+
+
+# Path → the files that it named so far, each by device, inode and time.
+_FILES: dict[str, list[tuple[int, int, int]]] = {}
+
+
+def _own_name(path: str) -> str:
+    """The path, spelt otherwise for each file that lay there: the system's loader gives what it loaded from a name
+    before without looking at the file."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return path  # the loader says what is wrong
+    file, known = (status.st_dev, status.st_ino, status.st_mtime_ns), _FILES.setdefault(path, [])
+    if file not in known:
+        known.append(file)
+    folder, name = os.path.split(path)
+    return os.path.join(folder, *["."] * known.index(file), name)
 
 
 def _text(data: bytes) -> str:
