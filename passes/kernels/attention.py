@@ -21,7 +21,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.attention_problem import Attention
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.rows import largest, piece_width, sweep, total
+from onnxc.passes.kernels.rows import larger, largest, piece_width, sweep, total
 from onnxc.passes.kernels.transposition import transposed
 
 GRAIN_NANOSECONDS = 20_000
@@ -179,7 +179,7 @@ class _Emitter:
         base, width = im.mul(row, self.stride), piece_width(b, self.sums.compute)
 
         def best(i: im.Index, mask: ir.Value | None, carried: list[ir.Value]) -> list[ir.Value]:
-            return [scalars.maximum(carried[0], self.scores.load_vector(im.add(base, i), width, mask))]
+            return [larger(carried[0], self.scores.load_vector(im.add(base, i), width, mask))]
 
         low = scalars.constant(float("-inf"), scalar)
         before = self.top.load_flat(row)
@@ -189,12 +189,12 @@ class _Emitter:
 
         def powers(i: im.Index, mask: ir.Value | None, carried: list[ir.Value]) -> list[ir.Value]:
             x = self.scores.load_vector(im.add(base, i), width, mask)
-            e = maths.exp_flushed(arith.subf(x, scalars.splat(shift, width)))
+            e = maths.exp_of_decay(arith.subf(x, scalars.splat(shift, width)))
             self.scores.store_vector(e, im.add(base, i), mask)
             return [arith.addf(carried[0], e)]
 
         added = total(sweep(b, self.count, self.sums.compute, [scalars.constant(0, scalar)], powers)[0])
-        factor = maths.exp_flushed(arith.subf(before, shift))
+        factor = maths.exp_of_decay(arith.subf(before, shift))
         self.weight.store_flat(arith.addf(arith.mulf(self.weight.load_flat(row), factor), added), row)
         self.top.store_flat(top, row)
         self.factor.store_flat(factor, row)

@@ -67,6 +67,11 @@ def total(v: ir.Value) -> ir.Value:
     return joined_lanes(v, scalars.add)
 
 
+def larger(a: ir.Value, b: ir.Value) -> ir.Value:
+    """The larger, in one instruction; beside NaN any of the two: for maxima that are subtracted from what has NaN."""
+    return scalars.select(scalars.compare(a, ">", b), a, b)
+
+
 def largest(v: ir.Value) -> ir.Value:
-    """The maximum of all lanes (NaN if one is)."""
-    return joined_lanes(v, scalars.maximum)
+    """The maximum of all lanes; if one is NaN, of any."""
+    return joined_lanes(v, larger)

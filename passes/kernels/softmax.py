@@ -18,7 +18,7 @@ from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
-from onnxc.passes.kernels.rows import largest, piece_width, sweep, total
+from onnxc.passes.kernels.rows import larger, largest, piece_width, sweep, total
 
 
 def launch(kernel: KernelFunction) -> Launch:
@@ -40,13 +40,13 @@ def emit(b: KernelBuilder) -> None:
             with ev.scope():
                 x = ev.at(root.operands[0], [*outer, i], Lanes(width, len(shape) - 1, mask))
             out.store_vector(x, im.add(base, i), mask)
-            return [scalars.maximum(best[0], x)]
+            return [larger(best[0], x)]
 
         top = largest(sweep(b, length, elem, [scalars.constant(float("-inf"), scalar)], load)[0])
 
         def powers(i: im.Index, mask: ir.Value | None, carried: list[ir.Value]) -> list[ir.Value]:
             shifted = arith.subf(out.load_vector(im.add(base, i), width, mask), scalars.splat(top, width))
-            e = maths.exp_flushed(shifted)
+            e = maths.exp_of_decay(shifted)
             if root.name == "Softmax":
                 out.store_vector(e, im.add(base, i), mask)
             return [arith.addf(carried[0], e)]

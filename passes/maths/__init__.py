@@ -34,6 +34,7 @@ def _on_values(function: Callable[..., Lanes]) -> Callable[..., ir.Value]:
 
 exp = _on_values(_exp.exp)
 exp_flushed = _on_values(_exp.exp_flushed)
+exp_of_decay = _on_values(_exp.exp_of_decay)
 expm1 = _on_values(_exp.expm1)
 log = _on_values(_log.log)
 log1p = _on_values(_log.log1p)

@@ -56,6 +56,14 @@ def exp_flushed(x: Lanes) -> Lanes:
     return select(x <= limits.infinite, y, x + INF)
 
 
+def exp_of_decay(x: Lanes) -> Lanes:
+    """exp_flushed for x <= 0 (or NaN), whose range needs no test above."""
+    limits = EXP_RANGE[x.format.width]
+    t, r = reduce(x, x.format.bias)
+    y = r.polynomial((1.0, 1.0, *EXPM1[r.format.width])) * power_of_two(t)  # a product, so that NaN stays NaN
+    return select(x < limits.normal, 0.0, y)
+
+
 def expm1(x: Lanes) -> Lanes:
     """e^x - 1 = 2^n (e^r - 1) + (2^n - 1), exact where it cancels; 2^(n-1) is used, for n = 128 (1024)."""
     limits = EXP_RANGE[x.format.width]

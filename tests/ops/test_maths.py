@@ -132,3 +132,13 @@ def test_pow_of_small_integers_is_exact(kind: type) -> None:
     for base, exponent, power in zip(x, y, got, strict=True):
         exact = int(base) ** int(exponent)
         assert int(kind(exact)) != exact or power == exact, (base, exponent)
+
+
+@pytest.mark.parametrize("element", ["f32", "f64"])
+def test_exp_of_decay_is_exp_flushed(element: str) -> None:
+    kind = np.float32 if element == "f32" else np.float64
+    x = np.append(-np.abs(np.random.default_rng(0).standard_normal(1 << 14) * 300), [0, -0.0, -np.inf, np.nan]).astype(
+        kind
+    )
+    decay, flushed = (Loop(loop_text(f, element, 1, 1))(x) for f in (maths.exp_of_decay, maths.exp_flushed))
+    assert np.array_equal(decay, flushed, equal_nan=True)
