@@ -105,6 +105,7 @@ def commands() -> None:
 @click.option("--emit", type=click.Choice(LEVELS), help="The level that an .mlir output shows.")
 @click.option("--save-stages", type=Path, metavar="DIR", help="Write the module at each level, numbered and named.")
 @click.option("--name", metavar="NAME", help="Prefix of the C symbols (default: from the output's name).")
+@click.option("--strict", is_flag=True, help="No algorithm that gives other bits than the plain sum (Winograd).")
 @click.option("--verify", is_flag=True, help="Check the module after every pass.")
 def compile_command(model: Path, output: Path, **arguments: Any) -> None:
     """Compile MODEL (.onnx) ahead of time."""

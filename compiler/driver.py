@@ -37,7 +37,10 @@ class PassOptions:
 
     options: Options
     target: Target
-    strict: bool = False
+
+    @property
+    def strict(self) -> bool:
+        return self.options.strict
 
     @property
     def threads(self) -> int | None:

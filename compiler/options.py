@@ -35,6 +35,7 @@ class Options:
     threads       1 leaves the thread code out; None: the artefact can use threads, their number is set at run time
     cache         use the object cache
     jobs          processes that compile kernels; None: the CPUs this process may use
+    strict        no algorithm that gives other bits than the plain one (Winograd's filtering)
     verify        check each pass's level and the module after it
     name          prefix of the C symbols; None: made from the output file's name
     """
@@ -48,6 +49,7 @@ class Options:
     threads: int | None = None
     cache: bool = True
     jobs: int | None = None
+    strict: bool = False
     verify: bool = False
     name: str | None = None
 

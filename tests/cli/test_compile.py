@@ -234,3 +234,16 @@ def test_an_object_appears_with_its_header_or_not_at_all(onnxc_command, digits: 
     assert done.returncode == 2
     assert "m.h" in done.stderr
     assert {file.name for file in tmp_path.iterdir()} == {"m.h"}
+
+
+def test_strict_leaves_winograd_out(onnxc_command, tmp_path: Path) -> None:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [1, 64, 56, 56]) for name in "xy")
+    weights = numpy_helper.from_array(np.ones((64, 64, 3, 3), np.float32), "w")
+    graph = helper.make_graph(
+        [helper.make_node("Conv", ["x", "w"], ["y"], pads=[1, 1, 1, 1])], "g", [x], [y], [weights]
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)]), tmp_path / "conv.onnx")
+    for options, there in ([], True), (["--strict"], False):
+        done = onnxc_command("compile", "conv.onnx", "-o", "m.mlir", "--emit", "tensor", *options)
+        assert done.returncode == 0, done.stderr
+        assert ("kernel.winograd" in (tmp_path / "m.mlir").read_text()) == there
