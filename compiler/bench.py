@@ -87,7 +87,7 @@ def open_onnxruntime(path: Path, threads: int) -> Callable[[Feeds], Sequence[Any
 
 def open_openvino(path: Path, threads: int) -> Callable[[Feeds], Sequence[Any]]:
     """Runs a model by OpenVINO on the CPU for the least latency, in f32 (it would choose bf16 by itself)."""
-    import openvino
+    import openvino  # pyright: ignore[reportMissingImports]  # installed for measurements only
 
     options = {
         "INFERENCE_NUM_THREADS": threads,
