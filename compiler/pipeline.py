@@ -27,7 +27,6 @@ from onnxc.passes.recognise_attention import recognise_attention
 from onnxc.passes.remove_dead import remove_dead
 from onnxc.passes.scan_to_loop import scan_to_loop
 from onnxc.passes.simplify import simplify
-from onnxc.passes.split_to_slices import split_to_slices
 from onnxc.passes.to_nhwc import to_nhwc
 from onnxc.passes.use_winograd import use_winograd
 from onnxc.passes.widen_halves import widen_halves
@@ -63,7 +62,6 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         check_shapes,
         use_winograd,
         expand_resize,
-        split_to_slices,
         innermost_softmax,
         merge_equal,
         remove_dead,
