@@ -19,6 +19,7 @@ from onnxc.errors import REFUSED, OnnxcError, Refusals
 from onnxc.link import check_output, write_output
 from onnxc.manifest import Value
 from onnxc.options import LEVELS, Options
+from onnxc.passes.choices import Choices
 from onnxc.passes.contract import Program
 from onnxc.passes.main.shims import with_shims
 from onnxc.pipeline import PIPELINE, has_lowering
@@ -26,6 +27,7 @@ from onnxc.progress import SILENT, Progress
 from onnxc.refusals import complete_refusals
 from onnxc.signature import input_values, output_values
 from onnxc.targets import Target, target_for
+from onnxc.tuning.chosen import chosen_for
 
 if TYPE_CHECKING:
     import onnx
@@ -37,6 +39,11 @@ class PassOptions:
 
     options: Options
     target: Target
+    choices: Choices | None = None
+
+    @property
+    def objective(self) -> str:
+        return self.options.objective
 
     @property
     def strict(self) -> bool:
@@ -84,11 +91,19 @@ class Compilation:
         self.target = target_for(options.mcpu, options.target)
         self.report = Report(Path(), str(self.target))
         self.stages = 0
+        self.pass_options = PassOptions(options, self.target, self._choices())
+
+    def _choices(self) -> Choices | None:
+        """What tuning has found for the target; warns of what cannot be used of it."""
+        chosen, warnings = chosen_for(self.options.tuning, self.target, self.options.threads)
+        for line in warnings:
+            self.progress.say(f"warning: {line}")
+        return chosen
 
     def import_model(self, model: Path | onnx.ModelProto, name: str) -> Program:
         self.progress.stage("import")
         start = time.perf_counter()
-        program = importer.import_model(model, PassOptions(self.options, self.target), has_lowering=has_lowering)
+        program = importer.import_model(model, self.pass_options, has_lowering=has_lowering)
         program.name = name
         self._timed("import", start)
         self._save("graph-import", lambda: module_text(program))

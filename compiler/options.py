@@ -6,15 +6,21 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onnxc.dialects.errors import UNREADABLE, OnnxcError
 from onnxc.manifest import identifier
+
+if TYPE_CHECKING:
+    from onnxc.passes.choices import Choices
+    from onnxc.tuning.records import Records
 
 #: The levels a compilation goes through, in order; `--emit` stops at one of them.
 LEVELS = ("graph", "tensor", "kernels", "loops", "llvm")
 #: What the suffix of the output file asks for.
 KINDS = {".so": "shared", ".o": "object", ".a": "archive", ".ll": "llvm-ir", ".s": "assembly", ".mlir": "mlir"}
+#: What a choice goes by where the fastest, the smallest in memory and the smallest on disk differ.
+OBJECTIVES = ("speed", "memory", "size")
 
 #: no tensor that fits into an address space is longer
 LARGEST_DIM = 1 << 47
@@ -36,6 +42,9 @@ class Options:
     cache         use the object cache
     jobs          processes that compile kernels; None: the CPUs this process may use
     strict        no algorithm that gives other bits than the plain one (Winograd's filtering)
+    tuning        a file of tuning records, or Records, that the passes prefer to their heuristics
+    override      a TOML file with algorithms, schedules and precisions of nodes by name
+    objective     speed, memory (the smallest workspace) or size (no transformed copies of weights)
     verify        check each pass's level and the module after it
     name          prefix of the C symbols; None: made from the output file's name
     """
@@ -50,13 +59,17 @@ class Options:
     cache: bool = True
     jobs: int | None = None
     strict: bool = False
+    tuning: Path | Records | Choices | None = None
+    override: Path | None = None
+    objective: str = "speed"
     verify: bool = False
     name: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "dims", dict(self.dims))
-        if self.save_stages is not None:
-            object.__setattr__(self, "save_stages", Path(self.save_stages))
+        for name in ("save_stages", "override", "tuning"):
+            if isinstance(getattr(self, name), str):
+                object.__setattr__(self, name, Path(getattr(self, name)))
         for dim, value in self.dims.items():
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < LARGEST_DIM:
                 raise _wrong(f"dim '{dim}' is set to {value!r}", why="a dim is an integer, 0 to 2^47")
@@ -64,6 +77,8 @@ class Options:
             raise _wrong("no CPU is named", hint="native, a CPU's or an ISA level's name")
         if self.emit is not None and self.emit not in LEVELS:
             raise _wrong(f"no level is named '{self.emit}'", hint=f"the levels are {', '.join(LEVELS)}")
+        if self.objective not in OBJECTIVES:
+            raise _wrong(f"no objective is named '{self.objective}'", hint=f"one of {', '.join(OBJECTIVES)}")
         for name in ("threads", "jobs"):
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from onnxc.passes.apply_choices import apply_choices
 from onnxc.passes.choose_schedules import choose_schedules
 from onnxc.passes.compositions.registry import COMPOSITIONS
 from onnxc.passes.contract import PassFunction
@@ -60,6 +61,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         simplify,
         infer_shapes,
         check_shapes,
+        apply_choices,
         use_winograd,
         expand_resize,
         innermost_softmax,

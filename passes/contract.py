@@ -12,6 +12,7 @@ from mlir import ir
 from onnxc.dialects.errors import CompilerBug
 from onnxc.dialects.levels import Level
 from onnxc.dialects.weights import WeightStore
+from onnxc.passes.choices import Choices
 
 PassFunction = Callable[["Program"], None]
 
@@ -34,6 +35,8 @@ class Options:
     verify    check level and dialect rules after each pass
     strict    no algorithm whose result differs from the plain one (Winograd, FFT)
     target    the machine to compile for; None where no pass asks
+    choices   what tuning has found; None: nothing
+    objective speed, memory or size: what a choice between algorithms goes by
     """
 
     dims: Mapping[str, int] = field(default_factory=dict)
@@ -41,6 +44,8 @@ class Options:
     verify: bool = True
     strict: bool = False
     target: Any = None
+    choices: Choices | None = None
+    objective: str = "speed"
 
 
 @dataclass
@@ -50,6 +55,7 @@ class Program:
     name      prefix of the C symbols
     file      the ONNX file, for messages
     log       facts for the report and -v, in order: (pass, text)
+    warnings  what everybody should read: lines
     notes     what later stages need and IR cannot hold, by pass
     """
 
@@ -59,6 +65,7 @@ class Program:
     name: str = "model"
     file: str | None = None
     log: list[tuple[str, str]] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
 
     @property

@@ -83,13 +83,17 @@ class KernelFunction:
 
     @property
     def schedule(self) -> dict[str, int | str]:
-        attribute = self.func.attributes["kernel.schedule"] if "kernel.schedule" in self.func.attributes else None
-        if attribute is None:
-            return {}
-        return {
-            e.name: ir.IntegerAttr(e.attr).value if isinstance(e.attr, ir.IntegerAttr) else ir.StringAttr(e.attr).value
-            for e in ir.DictAttr(attribute)
-        }
+        return read_schedule(self.func, "kernel.schedule")
+
+
+def read_schedule(op: func.FuncOp | ir.Operation, attribute: str) -> dict[str, int | str]:
+    """The schedule in an attribute of that name; empty where there is none."""
+    if attribute not in op.attributes:
+        return {}
+    return {
+        e.name: ir.IntegerAttr(e.attr).value if isinstance(e.attr, ir.IntegerAttr) else ir.StringAttr(e.attr).value
+        for e in ir.DictAttr(op.attributes[attribute])
+    }
 
 
 def used_symbols(kernel: KernelFunction) -> list[str]:

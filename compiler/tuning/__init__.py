@@ -1,0 +1,1 @@
+"""What measuring on a device has found, kept as records and given to compilations."""

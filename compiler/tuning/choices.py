@@ -1,0 +1,66 @@
+"""This file answers the passes from tuning records: the choice for a signature, or the known one that is most like it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
+
+from onnxc.passes.choices import Choices
+
+if TYPE_CHECKING:
+    from onnxc.tuning.records import Record
+
+NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
+OTHER_SHAPE = 1e6  # how far apart signatures are that differ in more than their numbers
+
+
+class RecordedChoices(Choices):
+    """The records of one target. Of several for one signature, those for `threads` threads come first (None: those for
+    the most threads), then the better one."""
+
+    def __init__(self, records: Iterable[Record], target: str, threads: int | None = None) -> None:
+        self.target = target
+        self.others = 0  # records of other targets
+        self._found: dict[tuple[str, str], Record] = {}
+        for record in records:
+            if record.target != target:
+                self.others += 1
+                continue
+            signature, _, _, what = record.key
+            known = self._found.get((signature, what))
+            if known is None or _preference(record, threads) > _preference(known, threads):
+                self._found[signature, what] = record
+
+    def __len__(self) -> int:
+        return len(self._found)
+
+    def schedule(self, signature: str) -> Mapping[str, int | str] | None:
+        found = self._found.get((signature, "schedule"))
+        return None if found is None else found.choice["schedule"]
+
+    def algorithm(self, signature: str) -> str | None:
+        found = self._found.get((signature, "algorithm"))
+        return None if found is None else found.choice["algorithm"]
+
+    def origin(self, signature: str) -> str:
+        found = self._found.get((signature, "schedule")) or self._found.get((signature, "algorithm"))
+        return super().origin(signature) if found is None or not found.origin else found.origin
+
+    def nearest(self, signature: str) -> str | None:
+        kind = signature.split("(")[0]
+        known = sorted(other for other, _ in self._found if other.split("(")[0] == kind)
+        return min(known, key=lambda other: _distance(signature, other), default=None)
+
+
+def _preference(record: Record, threads: int | None) -> tuple:
+    return record.threads if threads is None else record.threads == threads, record.rank
+
+
+def _distance(one: str, other: str) -> float:
+    """How far the sizes in two signatures lie apart, as a sum of logarithms of ratios."""
+    if NUMBER.sub("#", one) != NUMBER.sub("#", other):
+        return OTHER_SHAPE + abs(len(one) - len(other))
+    pairs = zip(NUMBER.findall(one), NUMBER.findall(other), strict=True)
+    return sum(abs(math.log((int(a) + 1) / (int(b) + 1))) for a, b in pairs)

@@ -1,0 +1,25 @@
+"""What was found to be better than the heuristics: the interface through which passes ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+
+class Choices:
+    """Knows nothing; tuning records and the tuner know better. Signatures: see signatures.py."""
+
+    def schedule(self, signature: str) -> Mapping[str, int | str] | None:
+        """The schedule of the kernel with this signature, where one is known."""
+        return None
+
+    def algorithm(self, signature: str) -> str | None:
+        """The algorithm of the convolution with this signature, where one is known."""
+        return None
+
+    def origin(self, signature: str) -> str:
+        """Where the choice for this signature stands, for messages: `records.jsonl:3`."""
+        return "a choice"
+
+    def nearest(self, signature: str) -> str | None:
+        """The known signature that is most like this one, which is not known itself."""
+        return None
