@@ -8,7 +8,8 @@ Where the weights stay in cache, one op does it a few rows of tiles at a time, i
          %s = "kernel.scratch"()      %0 = "kernel.winograd"(%x, %u, %s, %b) {tile, tiles, pads, group}
 F(4×4) does 4 times fewer multiplications on 4 times the weights, F(2×2) 2.25 times fewer on 1.78 times; the choice
 weighs arithmetic against reading the weights, which is slower where the whole model's do not stay in cache.
-Other bits than the direct sum (2.1 and 0.7 times its error), so not with `strict`. Keeps: everything else.
+Other bits than the direct sum (2.1 and 0.7 times its error), so never with `strict`. An op's attribute `algorithm`
+(conv_algorithms.py) goes before the estimate. Keeps: everything else.
 """
 
 from __future__ import annotations
@@ -21,12 +22,14 @@ from onnxc.dialects.onnx import OnnxOp, build
 from onnxc.dialects.types import Tensor
 from onnxc.dialects.weights import build_constant, constant_array
 from onnxc.passes.contract import Program, transforms
+from onnxc.passes.conv_algorithms import applicable_algorithms, requested
 from onnxc.passes.kernels.winograd_points import SIZES, transformed_weights
 from onnxc.passes.rewriting import functions, operations
 
 CACHED_BYTES = 90 << 20  # models with more weights stream them from memory in every run
 GIGAFLOPS = 5.0  # per bit of vector width and second / 16: what one core's multiply-adds reach
 LEAST_CHANNELS = 24
+LEAST_SIDE = 4  # of the result
 LEAST_TILES = 12  # that make the products' register tiles worth their weights
 GAIN = 1.15  # what the estimate must promise
 
@@ -35,26 +38,31 @@ GAIN = 1.15  # what the estimate must promise
 def use_winograd(program: Program) -> None:
     """See the file's docstring."""
     target = getattr(program.options, "target", None)
-    if getattr(program.options, "strict", False) or target is None:
+    if target is None:
         return
     weights = sum(program.weights.nbytes(key) for key in program.weights)
     for function in functions(program.module):
         for op in [o for o in operations(function.regions[0].blocks[0]) if o.name == "kernel.conv"]:
-            tile = best_tile(OnnxOp(op), weights, target)
+            tile = _tile(program, OnnxOp(op), weights)
             if tile:
                 _rewrite(program, OnnxOp(op), tile)
 
 
+def _tile(program: Program, op: OnnxOp, model_bytes: int) -> int:
+    """The tile to use for `op`: what it asks for, or else the best one; 0 for another algorithm."""
+    asked = requested(program, op)
+    if asked is not None:
+        return next((tile for tile in SIZES if asked == f"winograd{tile}"), 0)
+    strict = getattr(program.options, "strict", False)
+    return 0 if strict else best_tile(op, model_bytes, program.options.target)
+
+
 def best_tile(op: OnnxOp, model_bytes: int, target) -> int:
-    """The tile (2 or 4) with the lowest estimate; 0 where the direct sum is as good or the operator is another one."""
+    """The tile (2 or 4) with the lowest estimate; 0 where the direct sum is as good or Winograd's cannot do it."""
+    if "winograd2" not in applicable_algorithms(op, target, strict=False):
+        return 0
     x, w, result = (Tensor.of(v.type) for v in (op.operands[0], op.operands[1], op.results[0]))
-    plain = set(op.attr("strides")) == set(op.attr("dilations")) == {1} and op.attr("group") == 1
-    if x.elem != "f32" or w.shape[:-2] != (3, 3) or not plain or not target.has_fma:
-        return 0
-    constant = not isinstance(op.operands[1].owner, ir.Block) and op.operands[1].owner.name == "onnx.Constant"
-    if not constant or not all(isinstance(d, int) for d in result.shape[1:]) or min(w.shape[2:]) < LEAST_CHANNELS:
-        return 0
-    if min(result.shape[1:3]) < 4:
+    if min(w.shape[2:]) < LEAST_CHANNELS or min(result.shape[1:3]) < LEAST_SIDE:
         return 0
     images = x.shape[0] if isinstance(x.shape[0], int) else 1
     direct = _estimate(images * result.shape[1] * result.shape[2], 9, *w.shape[2:], model_bytes, target)

@@ -95,19 +95,40 @@ func.func @main(%x: tensor<1x56x56x64xf32>) -> tensor<1x56x56x64xf32> {
 """
 
 
+def after_pass(text, strict=False, l2_bytes=2 << 20):
+    """The pass's module as text, the weights and the log."""
+    target = replace(target_for("x86-64-v3"), l2_bytes=l2_bytes)
+    weights = WeightStore()
+    weights.add(np.random.default_rng(0).standard_normal((3, 3, 64, 64), np.float32), "w")
+    with onnx.new_context(), ir.Location.unknown():
+        program = Program(ir.Module.parse(text), weights, Options(target=target, verify=True, strict=strict))
+        use_winograd(program)
+        return str(program.module), weights, program.log
+
+
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("mcpu", ["x86-64-v3", "large caches"])
 def test_pass(strict, mcpu):
-    target = replace(target_for("x86-64-v3"), l2_bytes=512 << 10 if mcpu == "x86-64-v3" else 2 << 20)
-    weights = WeightStore()
-    w = np.random.default_rng(0).standard_normal((3, 3, 64, 64), np.float32)
-    weights.add(w, "w")
-    with onnx.new_context(), ir.Location.unknown():
-        program = Program(ir.Module.parse(TEXT), weights, Options(target=target, verify=True, strict=strict))
-        use_winograd(program)
-        text = str(program.module)
+    text, weights, _ = after_pass(TEXT, strict, 512 << 10 if mcpu == "x86-64-v3" else 2 << 20)
     assert ("kernel.conv" in text) == strict
     if not strict:
         assert ("kernel.winograd_output" in text) == (mcpu == "x86-64-v3")  # its L2 does not hold these weights
         assert ("kernel.scratch" in text) == (mcpu != "x86-64-v3")
         assert weights.get("w:winograd4").shape == (36, 64, 64)
+
+
+def test_the_attribute_goes_before_the_estimate():
+    def asking(name, text=TEXT):
+        return text.replace("group = 1", f'algorithm = "{name}", group = 1')
+
+    assert "kernel.winograd" not in after_pass(asking("direct"))[0]
+    assert after_pass(asking("winograd2"))[1].get("w:winograd2").shape == (16, 64, 64)
+    assert after_pass(asking("winograd4"))[1].get("w:winograd4").shape == (36, 64, 64)
+
+
+@pytest.mark.parametrize("name, strict", [("winograd4", True), ("winograd3", False)])
+def test_an_attribute_that_cannot_be_obeyed_is_told(name, strict):
+    text, _, log = after_pass(TEXT.replace("group = 1", f'algorithm = "{name}", group = 1'), strict)
+    assert "algorithm" not in text
+    assert ("kernel.winograd" in text) == (not strict)
+    assert any(name in line for who, line in log if who == "conv_algorithms")

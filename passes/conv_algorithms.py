@@ -1,0 +1,57 @@
+"""This file says which algorithms can do a convolution, and which one a `kernel.conv` asks for.
+
+An op may carry `algorithm = "winograd4"`, say: a tuning record or the user wants it. Passes and kernels obey where the
+algorithm can do this convolution; else the attribute goes, with a line in the log, and the heuristics decide.
+"""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from onnxc.dialects.onnx import OnnxOp
+from onnxc.dialects.types import Tensor
+from onnxc.passes.contract import Program
+from onnxc.passes.kernels.winograd_points import SIZES
+
+ATTRIBUTE = "algorithm"
+
+
+def applicable_algorithms(op: OnnxOp, target, strict: bool) -> tuple[str, ...]:
+    """The names of the algorithms that can do this `kernel.conv` on the target, the plain one first.
+
+    With `strict` those whose bits differ from the plain sum's are left out.
+    """
+    names = ["direct"]
+    if not strict and target.has_fma and _winograd_can(op):
+        names += [f"winograd{tile}" for tile in SIZES]
+    return tuple(names)
+
+
+def requested(program: Program, op: OnnxOp) -> str | None:
+    """The algorithm that `op` asks for; one that cannot do it is logged and taken off."""
+    if not op.has_attr(ATTRIBUTE):
+        return None
+    name = op.attr(ATTRIBUTE)
+    can = applicable_algorithms(op, program.options.target, bool(getattr(program.options, "strict", False)))
+    if name in can:
+        return name
+    del op.op.attributes[ATTRIBUTE]
+    program.log.append(("conv_algorithms", f"{op.node}: {name} cannot do this convolution, only {', '.join(can)}"))
+    return None
+
+
+def has_constant_weights(op: OnnxOp) -> bool:
+    owner = op.operands[1].owner
+    return not isinstance(owner, ir.Block) and owner.name == "onnx.Constant"
+
+
+def has_unit_steps(op: OnnxOp) -> bool:
+    """Neither strides, dilations nor groups."""
+    return set(op.attr("strides")) == set(op.attr("dilations")) == {1} and op.attr("group") == 1
+
+
+def _winograd_can(op: OnnxOp) -> bool:
+    """Windows of 3×3 with constant weights over f32 images whose size is known."""
+    x, w, result = (Tensor.of(v.type) for v in (op.operands[0], op.operands[1], op.results[0]))
+    known = all(isinstance(d, int) for d in result.shape[1:])
+    return x.elem == "f32" and w.shape[:-2] == (3, 3) and has_unit_steps(op) and has_constant_weights(op) and known
