@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from onnxc.passes.apply_choices import apply_choices
+from onnxc.passes.apply_facts import apply_facts
 from onnxc.passes.choose_schedules import choose_schedules
 from onnxc.passes.compositions.registry import COMPOSITIONS
 from onnxc.passes.contract import PassFunction
@@ -42,6 +43,7 @@ REWRITTEN = frozenset({
 #: level → the passes that work on it, the last one giving the next level
 PIPELINE: dict[str, tuple[PassFunction, ...]] = {
     "graph": (
+        apply_facts,
         scan_to_loop,
         infer_shapes,
         fold_constants,

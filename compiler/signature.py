@@ -36,7 +36,12 @@ def output_values(program: Program) -> tuple[Value, ...]:
     names = program.notes.get("dim_names", {})
     block = main.regions[0].blocks[0]
     returned = block.operations[len(block.operations) - 1].operands
-    return _values(program, "output_names", [v.type for v in returned], lambda d: names.get(str(d), str(d)))
+
+    def named(d) -> str:
+        text = str(program.facts.restore(d))
+        return names.get(text, text)
+
+    return _values(program, "output_names", [v.type for v in returned], named)
 
 
 def _values(program: Program, attribute: str, types: Sequence[ir.Type], named) -> tuple[Value, ...]:

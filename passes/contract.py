@@ -9,6 +9,7 @@ from typing import Any, Protocol
 
 from mlir import ir
 
+from onnxc.dialects.dims import Facts
 from onnxc.dialects.errors import CompilerBug
 from onnxc.dialects.levels import Level
 from onnxc.dialects.weights import WeightStore
@@ -54,6 +55,7 @@ class Program:
 
     name      prefix of the C symbols
     file      the ONNX file, for messages
+    facts     what is known of free sizes of the inputs; set it before the first pass (see passes/apply_facts.py)
     log       facts for the report and -v, in order: (pass, text)
     warnings  what everybody should read: lines
     notes     what later stages need and IR cannot hold, by pass
@@ -64,6 +66,7 @@ class Program:
     options: Any = field(default_factory=Options)
     name: str = "model"
     file: str | None = None
+    facts: Facts = field(default_factory=Facts)
     log: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)

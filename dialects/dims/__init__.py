@@ -7,7 +7,8 @@ expressions that are equal as polynomials are the same object. Nothing here know
 
 from onnxc.dialects.dims.bounds import at_least, bounds, nonnegative
 from onnxc.dialects.dims.emitting import Arithmetic, emit, evaluate, substitute, symbols
-from onnxc.dialects.dims.expr import Dim, Expr, symbol
+from onnxc.dialects.dims.expr import Dim, Expr, multiple_of_symbol, ranged, symbol
+from onnxc.dialects.dims.facts import Facts
 from onnxc.dialects.dims.rounding import broadcast, ceildiv, floordiv, maximum, minimum, mod
 from onnxc.dialects.dims.text import DimSyntaxError, parse
 
@@ -24,7 +25,7 @@ def product(values: "tuple[Dim, ...] | list[Dim]") -> Dim:
 
 
 __all__ = [
-    "Arithmetic", "Dim", "DimSyntaxError", "Expr", "at_least", "bounds", "broadcast", "ceildiv", "emit", "evaluate",
-    "floordiv", "max", "maximum", "min", "minimum", "mod", "nonnegative", "parse", "product", "substitute", "symbol",
-    "symbols",
+    "Arithmetic", "Dim", "DimSyntaxError", "Expr", "Facts", "at_least", "bounds", "broadcast", "ceildiv", "emit",
+    "evaluate", "floordiv", "max", "maximum", "min", "minimum", "mod", "multiple_of_symbol", "nonnegative", "parse",
+    "product", "ranged", "substitute", "symbol", "symbols",
 ]  # fmt: skip

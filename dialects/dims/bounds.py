@@ -92,7 +92,8 @@ def atom_times(atom: Atom, scale: Dim) -> Dim:
 
 def _atom_bounds(atom: Atom) -> Interval:
     if atom.op == "sym":
-        return (-inf if atom.signed else 0), inf
+        low, high = atom.args[1:] or (-inf if atom.signed else 0, None)
+        return low, inf if high is None else high
     inner = [bounds(argument) for argument in atom.args]
     if atom.op == "floordiv":
         (low, high), (small, large) = inner

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
 
 from onnxc.dialects.dims import rounding
-from onnxc.dialects.dims.expr import Atom, Dim, Expr, symbol
+from onnxc.dialects.dims.expr import Atom, Dim, Expr, of_atom
 
 V = TypeVar("V")
 
@@ -26,17 +26,17 @@ class Arithmetic(Protocol[V]):
 
 def emit(value: Dim, lookup: Callable[[str], V], ops: Arithmetic[V]) -> V:
     """`value` computed with `ops`; `lookup` gives each symbol's value. Shared atoms are computed once."""
-    return _fold(value, lookup, ops, {})
+    return _fold(value, lambda atom: lookup(atom.args[0]), ops, {})
 
 
-def _fold(value: Dim, lookup: Callable[[str], V], ops: Arithmetic[V], done: dict[Atom, V]) -> V:
+def _fold(value: Dim, leaf: Callable[[Atom], V], ops: Arithmetic[V], done: dict[Atom, V]) -> V:
     if isinstance(value, int):
         return ops.const(value)
     total: V | None = None
     for monomial, coefficient in value.terms:
         term: V | None = None
         for atom in monomial:
-            factor = _fold_atom(atom, lookup, ops, done)
+            factor = _fold_atom(atom, leaf, ops, done)
             term = factor if term is None else ops.mul(term, factor)
         if term is None:
             term = ops.const(coefficient)
@@ -46,13 +46,13 @@ def _fold(value: Dim, lookup: Callable[[str], V], ops: Arithmetic[V], done: dict
     return ops.const(0) if total is None else total
 
 
-def _fold_atom(atom: Atom, lookup: Callable[[str], V], ops: Arithmetic[V], done: dict[Atom, V]) -> V:
+def _fold_atom(atom: Atom, leaf: Callable[[Atom], V], ops: Arithmetic[V], done: dict[Atom, V]) -> V:
     if atom not in done:
         if atom.op == "sym":
-            done[atom] = lookup(atom.args[0])
+            done[atom] = leaf(atom)
         else:
             combine = getattr(ops, atom.op)
-            first, *others = (_fold(argument, lookup, ops, done) for argument in atom.args)
+            first, *others = (_fold(argument, leaf, ops, done) for argument in atom.args)
             for other in others:
                 first = combine(first, other)
             done[atom] = first
@@ -77,16 +77,16 @@ def substitute(value: Dim, replacements: Mapping[str, Dim]) -> Dim:
     if isinstance(value, int) or not replacements or symbols(value).isdisjoint(replacements):
         return value
 
-    def lookup(name: str) -> Dim:
-        found = replacements.get(name)
-        return symbol(name) if found is None else found
+    def leaf(atom: Atom) -> Dim:
+        found = replacements.get(atom.args[0])
+        return of_atom(atom) if found is None else found
 
-    return _fold(value, lookup, _Numbers, {})  # type: ignore[arg-type]
+    return _fold(value, leaf, _Numbers, {})  # type: ignore[arg-type]
 
 
 def evaluate(value: Dim, known: Mapping[str, int]) -> int:
     """The number that `value` is; KeyError names a symbol that is missing."""
-    return value if isinstance(value, int) else _fold(value, known.__getitem__, _Numbers, {})  # type: ignore[arg-type]
+    return value if isinstance(value, int) else emit(value, known.__getitem__, _Numbers)  # type: ignore[arg-type]
 
 
 _symbols: dict[Expr, frozenset[str]] = {}

@@ -17,7 +17,8 @@ _SIGNED = re.compile(r"s\d+")
 
 
 class Atom:
-    """`op` of `args`: op is sym (args: the name), floordiv, mod (two dims), min, max, broadcast (two or more)."""
+    """`op` of `args`: op is sym (args: the name, or the name, the least and the largest value), floordiv, mod (two
+    dims), min, max, broadcast (two or more)."""
 
     __slots__ = ("args", "op", "text")
     _all: dict[tuple, Atom] = {}
@@ -122,9 +123,27 @@ def symbol(name: str) -> Expr:
     return of_atom(Atom("sym", (name,)))
 
 
+def ranged(name: str, low: int, high: int | None) -> Dim:
+    """The symbol `name`, which is known to be from `low` to `high` (None: unbounded), as proofs then use.
+
+    One module knows a symbol with one range.
+    """
+    if low == high:
+        return low
+    return symbol(name) if low == 0 and high is None else of_atom(Atom("sym", (name, low, high)))
+
+
 def of_atom(atom: Atom) -> Expr:
     """The polynomial that is just `atom`."""
     return _intern((((atom,), 1),))
+
+
+def multiple_of_symbol(value: Dim) -> tuple[int, str] | None:
+    """(m, name) where `value` is m times a symbol, else None."""
+    (monomial, factor), *rest = terms_of(value) or [((), 0)]
+    if rest or len(monomial) != 1 or monomial[0].op != "sym":
+        return None
+    return factor, monomial[0].args[0]
 
 
 def polynomial(terms: Terms) -> Dim:
@@ -197,7 +216,9 @@ def _term_text(monomial: Monomial, coefficient: int, first: bool) -> str:
 
 def _atom_text(op: str, args: tuple) -> str:
     if op == "sym":
-        return args[0] if _PLAIN.fullmatch(args[0]) else "'" + args[0].replace("\\", r"\\").replace("'", r"\'") + "'"
+        name, *range_ = args
+        text = name if _PLAIN.fullmatch(name) else "'" + name.replace("\\", r"\\").replace("'", r"\'") + "'"
+        return text + (f":{range_[0]}..{'' if range_[1] is None else range_[1]}" if range_ else "")
     if op in ("floordiv", "mod"):
         return _operand_text(args[0]) + ("//" if op == "floordiv" else "%") + _operand_text(args[1])
     return f"{op}({','.join(map(str, args))})"

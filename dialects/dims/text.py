@@ -1,14 +1,15 @@
-"""This file reads dims from their text: `N`, `2*N+1`, `(H+1)//2`, `min(N,'odd name')`; `parse(str(d)) is d`."""
+"""This file reads dims from their text: `N`, `2*N+1`, `(H+1)//2`, `min(N,'odd name')`, `n:1..512` (a symbol that is
+known to be from 1 to 512); `parse(str(d)) is d`."""
 
 from __future__ import annotations
 
 import re
 from functools import lru_cache
 
-from onnxc.dialects.dims.expr import Dim, symbol
+from onnxc.dialects.dims.expr import Dim, ranged, symbol
 from onnxc.dialects.dims.rounding import broadcast, floordiv, maximum, minimum, mod
 
-_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_][A-Za-z0-9_.]*)|'((?:[^'\\]|\\.)*)'|(//|[-+*%(),]))")
+_TOKEN = re.compile(r"\s*(?:(\d+)|([A-Za-z_][A-Za-z0-9_.]*)|'((?:[^'\\]|\\.)*)'|(//|\.\.|[-+*%(),:]))")
 
 
 class DimSyntaxError(ValueError):
@@ -82,11 +83,21 @@ class _Reader:
         if self.take("int"):
             return int(text)
         if self.take("quoted"):
-            return symbol(re.sub(r"\\(.)", r"\1", text))
+            return self.symbol(re.sub(r"\\(.)", r"\1", text))
         self.expect("name")
         if self.token[0] == "(" and text in ("min", "max", "broadcast"):
             return self.call(text)
-        return symbol(text)
+        return self.symbol(text)
+
+    def symbol(self, name: str) -> Dim:
+        """The symbol `name` with the range that may follow: `:low..` or `:low..high`."""
+        if not self.take(":"):
+            return symbol(name)
+        low = self.token[1]
+        self.expect("int")
+        self.expect("..")
+        high = self.token[1]
+        return ranged(name, int(low), int(high) if self.take("int") else None)
 
     def call(self, function: str) -> Dim:
         self.expect("(")

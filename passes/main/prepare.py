@@ -14,14 +14,16 @@ from onnxc.passes.main.requirements import emit_known_requirements
 
 
 def bind_inputs(m: Machine, main: ir.Operation, in_dims: ir.Value) -> None:
-    """Gives every symbol of the input types its value; the caller has checked static and repeated dims."""
+    """Gives every symbol of the input types its value; the caller has checked static and repeated dims, and facts."""
     position = 0
     for argument in main.regions[0].blocks[0].arguments:
         for d in Tensor.of(argument.type).dims:
-            name = str(d)
-            if not isinstance(d, int) and name not in m.symbols[0]:
+            found = dims.multiple_of_symbol(d)
+            if found is not None and found[1] not in m.symbols[0]:
+                factor, name = found
                 with m.at():
-                    m.bind(name, m.as_index(m.load(m.i64, in_dims, position)))
+                    size = m.as_index(m.load(m.i64, in_dims, position))
+                    m.bind(name, im.floordiv(size, factor))
             position += 1
 
 
@@ -32,7 +34,7 @@ def emit_prepare(program: Program, main: ir.Operation) -> None:
     m = Machine(function, program.notes["errors"])
     in_dims, out_dims, workspace = m.entry.arguments
     bind_inputs(m, main, in_dims)
-    emit_known_requirements(m, main)
+    emit_known_requirements(m, main, program.facts)
     block = main.regions[0].blocks[0]
     returned = list(block.operations[len(block.operations) - 1].operands)
     names = [ir.StringAttr(a).value for a in ir.ArrayAttr(main.attributes["output_names"])]
@@ -41,7 +43,8 @@ def emit_prepare(program: Program, main: ir.Operation) -> None:
         for d in Tensor.of(v.type).dims:
             known = m.dim(d) if m.is_bound(d) else -1
             if not isinstance(known, int):
-                m.require(_at(m, known), f"output '{name}': the input's shape makes a dim negative ({d})")
+                why = f"the input's shape makes a dim negative ({program.facts.restore(d)})"
+                m.require(_at(m, known), f"output '{name}': {why}")
             with m.at():
                 m.store(m.as_i64(known), out_dims, position)
             position += 1

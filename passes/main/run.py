@@ -83,7 +83,7 @@ class RunEmitter:
             "kernel.view": self._view,
             "kernel.scratch": self._scratch,
             "kernel.bind_dims": self._bind_dims,
-            "kernel.require": lambda op: emit_requirement(self.m, op),
+            "kernel.require": lambda op: emit_requirement(self.m, op, self.program.facts),
         }
         ops = [view.operation for view in block.operations]
         for op in ops[:-1]:

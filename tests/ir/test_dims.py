@@ -141,3 +141,54 @@ def test_emit_computes_a_shared_atom_once():
     half = (H + 1) // 2
     dims.emit(half * half + half, lambda name: name, ops)
     assert [op for op, *_ in ops.lines] == ["add", "floordiv", "mul", "add"]
+
+
+FACTS = st.fixed_dictionaries({
+    "H": st.tuples(st.integers(0, 9), st.integers(0, 40) | st.none(), st.integers(1, 6)),
+    "odd name": st.tuples(st.integers(0, 9), st.integers(0, 40) | st.none(), st.integers(1, 6)),
+})  # fmt: skip
+
+
+@settings(max_examples=400, deadline=None)
+@given(TREES, VALUES, FACTS, st.integers(0, 50))
+def test_what_facts_make_of_an_expression_is_the_same_size(tree, values, known, pick):
+    ranges = {name: (low, None if more is None else low + more) for name, (low, more, _) in known.items()}
+    try:
+        facts = dims.Facts(ranges, {name: multiple for name, (_, _, multiple) in known.items()})
+    except ValueError as error:
+        assert "no size" in str(error)
+        return
+    for name, (low, _, multiple) in known.items():
+        legal = [v for v in range(low, low + 60) if v % multiple == 0 and v <= (ranges[name][1] or 200)]
+        values[name] = legal[pick % len(legal)]
+        if multiple > 1:
+            values[f"{name}/{multiple}"] = values[name] // multiple
+    try:
+        expected = fold(tree, values.__getitem__, NUMBERS)
+        applied = facts.apply(build(tree))
+    except ZeroDivisionError:
+        return
+    assert dims.evaluate(applied, values) == expected
+    assert dims.parse(str(applied)) is applied or dims.parse(str(applied)) == applied
+    low, high = dims.bounds(applied)
+    assert low <= expected <= high
+    if dims.nonnegative(applied):
+        assert expected >= 0
+    assert dims.evaluate(facts.restore(applied), values) == expected
+
+
+def test_facts_fold_what_follows_from_them():
+    facts = dims.Facts({"n": (1, 512), "one": (1, 1)}, {"h": 32})
+    known = {text: str(facts.apply(dims.parse(text))) for text in (
+        "h%16", "(h+1)//2", "(h+3)//4%8", "h//64", "min(n,512)", "max(n,1)", "n//513", "one*h", "w",
+    )}  # fmt: skip
+    assert known == {
+        "h%16": "0", "(h+1)//2": "16*'h/32'", "(h+3)//4%8": "0", "h//64": "'h/32'//2", "min(n,512)": "n:1..512",
+        "max(n,1)": "n:1..512", "n//513": "0", "one*h": "32*'h/32'", "w": "w",
+    }  # fmt: skip
+    assert str(facts.restore(facts.apply(dims.parse("(h+1)//2*n")))) in ("16*(h//32)*n", "16*n*(h//32)")
+
+
+def test_facts_that_no_size_satisfies_are_refused():
+    with pytest.raises(ValueError, match=r"no size 'h' satisfies h=33..63, h%32=0"):
+        dims.Facts({"h": (33, 63)}, {"h": 32})
