@@ -124,6 +124,13 @@ class Compilation:
                 self._timed(function.__name__, start)
                 self._save(f"{function.gives.name}-{function.__name__}", lambda: module_text(program))
 
+    def tell(self, program: Program) -> None:
+        """Says what passes warn of, and notes what they have to tell."""
+        for line in program.warnings:
+            self.progress.say(f"warning: {line}")
+        for name, line in program.log:
+            self.progress.note(f"{name}: {line}")
+
     def _timed(self, name: str, start: float) -> None:
         seconds = time.perf_counter() - start
         self.report.passes.append((name, seconds))
@@ -180,6 +187,7 @@ def compile_model(model: Path | onnx.ModelProto, output: Path, options: Options,
     until = options.emit or "loops"  # an .mlir output has a level
     with complete_refusals(program):
         run.run_passes(program, "loops" if until == "llvm" else until)
+    run.tell(program)
     run.report.kernels = len(program.notes.get("kernels", ()))
     if kind == "mlir":
         write_output(output, _level_text(run, program, until).encode())

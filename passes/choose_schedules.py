@@ -15,10 +15,14 @@ from types import ModuleType
 
 from mlir import ir
 
+from onnxc.dialects.errors import OnnxcError
 from onnxc.dialects.levels import KERNELS
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.kernels.kernel_function import KernelFunction, read_schedule
+from onnxc.passes.fusion_rules import short
 from onnxc.passes.kernels.kinds import KINDS
+from onnxc.passes.kernels.schedule_rules import refusal
+from onnxc.passes.rewriting import functions, operations
 from onnxc.passes.signatures import kernel_signature
 
 Schedule = Mapping[str, int | str]
@@ -26,38 +30,93 @@ Schedule = Mapping[str, int | str]
 
 @transforms(KERNELS, KERNELS)
 def choose_schedules(program: Program) -> None:
-    """See the file's docstring."""
+    """See the file's docstring. OnnxcError where a node asks for what its kernel cannot do."""
     i64 = ir.IntegerType.get_signless(64)
-    sources = program.notes.setdefault("choices", {})
+    chooser = _Chooser(program)
     for function in program.module.body.operations:
         if "kernel.kind" not in function.attributes:
             continue
         kernel = KernelFunction.of(function)
         kind = KINDS[kernel.kind]
         if hasattr(kind, "choose"):
-            schedule, source = _schedule(program, kernel, kind)
-            sources[ir.StringAttr(function.attributes["sym_name"]).value] = source
+            entries = chooser.schedule(kernel, kind).items()
             function.attributes["kernel.schedule"] = ir.DictAttr.get(
-                {
-                    k: ir.IntegerAttr.get(i64, v) if isinstance(v, int) else ir.StringAttr.get(v)
-                    for k, v in schedule.items()
-                }
+                {k: ir.IntegerAttr.get(i64, v) if isinstance(v, int) else ir.StringAttr.get(v) for k, v in entries}
             )
+        elif "schedule" in kernel.root.op.attributes:
+            raise chooser.refused(kernel, f"kernels of kind {kernel.kind} have no schedule")
         launch = kind.launch(kernel)
         function.attributes["kernel.extent"] = ir.StringAttr.get(str(launch.extent))
         function.attributes["kernel.grain"] = ir.IntegerAttr.get(i64, launch.grain)
+    chooser.tell()
 
 
-def _schedule(program: Program, kernel: KernelFunction, kind: ModuleType) -> tuple[Schedule, str]:
-    """The kernel's schedule and where it comes from."""
-    target, choices = program.options.target, getattr(program.options, "choices", None)
-    schedule, source = None, "heuristic"
-    if choices is not None:
-        schedule, source = choices.schedule(kernel_signature(kernel)), "record"
-    if schedule is None:
-        schedule, source = kind.choose(kernel, target), "heuristic"
-    laid_over = read_schedule(kernel.root.op, "schedule")
-    if laid_over:
-        del kernel.root.op.attributes["schedule"]
-        schedule, source = {**schedule, **laid_over}, "override"
-    return schedule, source
+class _Chooser:
+    """Chooses the schedules of one program and tells where they came from."""
+
+    def __init__(self, program: Program) -> None:
+        self.program, self.target = program, program.options.target
+        self.choices = getattr(program.options, "choices", None)
+        self.sources: dict[str, str] = program.notes.setdefault("choices", {})
+        self.misses: list[tuple[str, str]] = []
+
+    def schedule(self, kernel: KernelFunction, kind: ModuleType) -> Schedule:
+        schedule, source = self._recorded(kernel), "record"
+        if schedule is None:
+            schedule, source = kind.choose(kernel, self.target), "heuristic"
+        wanted = read_schedule(kernel.root.op, "schedule")
+        if wanted:
+            del kernel.root.op.attributes["schedule"]
+            schedule, source = {**schedule, **wanted}, "override"
+            why = refusal(kernel, schedule, self.target)
+            if why is not None:
+                raise self.refused(kernel, why)
+        self.sources[_symbol(kernel)] = source
+        return schedule
+
+    def _recorded(self, kernel: KernelFunction) -> Schedule | None:
+        """What tuning has found, if it is possible here."""
+        if self.choices is None:
+            return None
+        signature = kernel_signature(kernel)
+        schedule = self.choices.schedule(signature)
+        if schedule is None:
+            self.misses.append((_symbol(kernel), signature))
+            return None
+        why = refusal(kernel, schedule, self.target)
+        if why is not None:
+            place = self.choices.origin(signature)
+            self.program.warnings.append(f"{place}: {why}: the heuristic chooses the schedule of {signature}")
+            return None
+        return schedule
+
+    def refused(self, kernel: KernelFunction, why: str) -> OnnxcError:
+        node = self._nodes().get(_symbol(kernel), "")
+        return OnnxcError("the schedule asked for is not possible", node=node, op=short(kernel.root.op), why=why)
+
+    def tell(self) -> None:
+        """Which kernels tuning knows nothing of, and what is like them."""
+        if self.choices is None:
+            return
+        hits = sum(source == "record" for source in self.sources.values())
+        log = self.program.log
+        log.append(("choose_schedules", f"{hits} kernels by records, {len(self.misses)} without one"))
+        nodes = self._nodes()
+        for symbol, signature in self.misses:
+            nearest = self.choices.nearest(signature)
+            known = "none is of this kind" if nearest is None else f"the nearest is {nearest}"
+            log.append(("choose_schedules", f"node '{nodes.get(symbol, '')}': no record for {signature}; {known}"))
+
+    def _nodes(self) -> dict[str, str]:
+        """Each kernel's first node, by the kernel's symbol."""
+        found: dict[str, str] = {}
+        for function in functions(self.program.module):
+            for op in operations(function.regions[0].blocks[0]):
+                if op.name == "kernel.call" and "nodes" in op.attributes:
+                    names = [ir.StringAttr(n).value for n in ir.ArrayAttr(op.attributes["nodes"])]
+                    found.setdefault(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, next(filter(None, names), ""))
+        return found
+
+
+def _symbol(kernel: KernelFunction) -> str:
+    return ir.StringAttr(kernel.func.attributes["sym_name"]).value
