@@ -174,7 +174,8 @@ def _entries(line: bytes) -> dict[str, Any]:
     except UnicodeDecodeError:
         raise _Unusable("this is no text in UTF-8") from None
     except json.JSONDecodeError as error:
-        cut = error.pos >= len(error.doc.rstrip()) or "Unterminated string" in error.msg
+        text = error.doc.strip()
+        cut = text.startswith("{") and not text.endswith("}")
         raise _Unusable("the line is cut off" if cut else f"this is no JSON: {error.msg}") from None
     except (ValueError, RecursionError):
         raise _Unusable("this is no JSON that a record could be") from None
