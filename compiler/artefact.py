@@ -20,6 +20,7 @@ from onnxc.manifest import Manifest, Value, Variant, Weights
 from onnxc.options import Options
 from onnxc.passes.contract import Program
 from onnxc.progress import Progress
+from onnxc.report import describe_weights, write_report
 from onnxc.stub_object import compile_stub
 from onnxc.targets import Target
 from onnxc.weights_file import LARGEST_SECTION, write_weights_file
@@ -69,7 +70,15 @@ class Artefact:
             weights,
             metadata,
             producer=f"onnxc {__version__}",
+            report=self.report,
         )
+
+    @property
+    def report(self) -> str:
+        """What was chosen, as the artefact tells it."""
+        weights = describe_weights(self.program.notes["weights"], self.program.weights)
+        variant = {"name": "generic", "target": self.target.key, **self.program.notes["report"]}
+        return write_report([variant], weights)
 
     @property
     def jobs(self) -> list[Job]:

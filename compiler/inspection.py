@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from onnxc.report import readable_size, report_lines
 from onnxc.runtime import Library, NodeArg
 from onnxc.runtime.abi import onnxc_variant
 
@@ -40,14 +41,14 @@ def inspect_artefact(path: Path) -> dict[str, Any]:
 
 
 def as_text(facts: dict[str, Any]) -> str:
-    """The facts for people, without the report."""
+    """The facts for people."""
     weights = facts["weights"]
     place = f" in {weights['file']}" if weights["file"] else ""
     lines = [
-        f"{facts['file']}: model '{facts['model']}', {_size(facts['bytes'])}",
+        f"{facts['file']}: model '{facts['model']}', {readable_size(facts['bytes'])}",
         f"versions  {_versions(facts)}",
         f"threads   {facts['threads']}",
-        f"weights   {_size(weights['bytes'])}{place}",
+        f"weights   {readable_size(weights['bytes'])}{place}",
     ]
     for kind in ("inputs", "outputs"):
         for position, value in enumerate(facts[kind]):
@@ -60,6 +61,7 @@ def as_text(facts: dict[str, Any]) -> str:
             lines.append(f"          where {' and '.join(variant['guards'])}")
         lines.append(f"          needs {', '.join(variant['features']) or 'no CPU feature'}")
     lines += [f"metadata  {key}: {_one_line(text)}" for key, text in facts["metadata"].items()]
+    lines += report_lines(facts["report"]) if "report" in facts else []
     return "\n".join(lines)
 
 
@@ -128,11 +130,4 @@ def _dim(dim: int | str | None) -> str:
 
 def _workspace(variant: dict[str, Any]) -> str:
     size = variant["workspace_bytes"]
-    return "by the input shapes" if size is None else _size(size)
-
-
-def _size(count: int) -> str:
-    """`31 bytes`, `4.2 kB`, `102.4 MB`."""
-    if count < 1000:
-        return f"{count} bytes"
-    return f"{count / 1e3:.1f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"
+    return "by the input shapes" if size is None else readable_size(size)

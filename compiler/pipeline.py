@@ -8,6 +8,7 @@ from onnxc.passes.choose_schedules import choose_schedules
 from onnxc.passes.compositions.registry import COMPOSITIONS
 from onnxc.passes.contract import PassFunction
 from onnxc.passes.decompose import decompose
+from onnxc.passes.describe_kernels import describe_kernels
 from onnxc.passes.emit_main import emit_main
 from onnxc.passes.expand_recurrent import expand_recurrent
 from onnxc.passes.expand_resize import expand_resize
@@ -72,7 +73,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         group_operators,
     ),
     "tensor": (outline_kernels,),
-    "kernels": (choose_schedules, pack_weights, plan_memory, emit_main),
+    "kernels": (choose_schedules, pack_weights, plan_memory, describe_kernels, emit_main),
 }
 
 

@@ -6,6 +6,7 @@ A place is "output I" (the model's output buffer), "workspace OFFSET" (bytes, a 
 "arena" (its size is known only in the course of the run). `main` gets `workspace = "BYTES"`.
 Two tensors share bytes only if the one's last use comes before the other's definition; a use of a view, of an If's
 result or of a loop's result is a use of what may lie under it. Everything is 64-byte aligned.
+`notes["memory"]`: the workspace's bytes, those that are known, and the lower bound of these.
 Keeps:   everything else.
 
 Offsets are given by best fit over live ranges, the largest tensors first; sizes that are dims share slots where one is
@@ -49,6 +50,11 @@ def plan_memory(program: Program) -> None:
     main.attributes["workspace"] = ir.StringAttr.get(str(total))
     inside = [s for s in liveness.storages if s.place.startswith("workspace")]
     lower = lower_bound([s for s in inside if isinstance(s.size, int)])
+    program.notes["memory"] = {
+        "workspace": total if isinstance(total, int) else str(total),
+        "static": fixed,
+        "lower_bound": lower,
+    }
     program.log.append(("plan_memory", f"workspace {total} bytes, {fixed} static (lower bound {lower})"))
 
 

@@ -1,0 +1,113 @@
+"""This file writes and shows the report that an artefact carries: what was chosen for its kernels, its weights, its memory.
+
+{"format": 1, "weights": {"bytes": …, "plain": …, "padding": …, "copies": [{weight, layouts, bytes, plain}, …]},
+ "variants": [{"name": …, "target": …, "memory": {…}, "kernels": [{kind, algorithm, source, schedule, calls}, …]}, …]}
+
+It ships with the artefact, so it is small: names of nodes are cut to each call's first where they would fill too much.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from onnxc.dialects.weights import WeightStore
+
+FORMAT = 1
+LARGEST = 256 << 10  # bytes
+
+
+def write_report(variants: Sequence[Mapping[str, Any]], weights: Mapping[str, Any]) -> str:
+    """The report as text; `variants`: name, target and what passes/describe_kernels.py noted, most specific first."""
+    text = _text({"format": FORMAT, "weights": weights, "variants": variants})
+    if len(text) <= LARGEST:
+        return text
+    shorter = [
+        {**v, "kernels": [{**k, "calls": [nodes[:1] for nodes in k["calls"]]} for k in v["kernels"]]} for v in variants
+    ]
+    return _text({"format": FORMAT, "weights": weights, "variants": shorter})
+
+
+def describe_weights(entries: Iterable[tuple[str | np.ndarray, int]], store: WeightStore) -> dict[str, Any]:
+    """What ships of the weights: bytes in all, bytes before packing, what filling up panels costs, and all copies.
+
+    A copy is what a weight takes beyond its plain size: in another form (Winograd's, FFT's), or in several layouts.
+    """
+    layouts: dict[str, list[tuple[str, int]]] = {}  # weight → (layout, bytes) of its entries
+    total = inline = 0
+    for entry, _ in entries:
+        size = store.nbytes(entry) if isinstance(entry, str) else entry.nbytes
+        total += size
+        if isinstance(entry, str):
+            weight, layout = _origin(entry, store)
+            layouts.setdefault(weight, []).append((layout, size))
+        else:
+            inline += size
+    copies, padding = [], 0
+    for weight, found in layouts.items():
+        plain, size = store.nbytes(weight), sum(size for _, size in found)
+        if len(found) > 1 or ":" in found[0][0]:  # made in two steps: transformed, then packed
+            if size > plain:
+                names = sorted(layout or "plain" for layout, _ in found)
+                copies.append({"weight": weight, "layouts": names, "bytes": size, "plain": plain})
+        else:
+            padding += max(0, size - plain)
+    plain = inline + sum(map(store.nbytes, layouts))
+    return {"bytes": total, "plain": plain, "padding": padding, "copies": copies}
+
+
+def _origin(key: str, store: WeightStore) -> tuple[str, str]:
+    """The weight that an entry was made from, and how: `fc.w:panels48` → (`fc.w`, `panels48`)."""
+    at = key.find(":")
+    while at >= 0:
+        if key[:at] in store:
+            return key[:at], key[at + 1 :]
+        at = key.find(":", at + 1)
+    return key, ""
+
+
+def _text(report: Mapping[str, Any]) -> str:
+    return json.dumps(report, ensure_ascii=False, separators=(",", ":"))
+
+
+def report_lines(report: Mapping[str, Any]) -> list[str]:
+    """The report for people: weights, copies, and for each variant its memory and kernels."""
+    weights = report["weights"]
+    lines = [f"report    weights {readable_size(weights['bytes'])}, {readable_size(weights['plain'])} before packing"]
+    for copy in weights["copies"]:
+        lines.append(f"  copy    {copy['weight']}: {', '.join(copy['layouts'])}, {readable_size(copy['bytes'])} "
+                     f"instead of {readable_size(copy['plain'])}")  # fmt: skip
+    for variant in report["variants"]:
+        memory = variant["memory"]
+        lines.append(f"  variant {variant['name']}: {len(variant['kernels'])} kernels{_plan(memory)}")
+        lines += [f"  kernel  {_kernel(kernel)}" for kernel in variant["kernels"]]
+    return lines
+
+
+def _plan(memory: Mapping[str, int]) -> str:
+    """`, workspace 1.2 MB, 1.04 of the lower bound`, where a part of it is known."""
+    if not memory.get("static"):
+        return ""
+    ratio = memory["static"] / memory["lower_bound"] if memory["lower_bound"] else 1.0
+    return f", workspace {readable_size(memory['static'])}, {ratio:.2f} of the lower bound"
+
+
+def _kernel(kernel: Mapping[str, Any]) -> str:
+    """`conv direct (record): rows=6 vectors=4: conv1 + relu1, and 2 more calls`."""
+    calls = kernel["calls"]
+    head = " ".join(filter(None, [kernel["kind"], kernel.get("algorithm")]))
+    source = f" ({kernel['source']})" if "source" in kernel else ""
+    schedule = " ".join(f"{name}={value}" for name, value in kernel.get("schedule", {}).items())
+    more = f", and {len(calls) - 1} more calls" if len(calls) > 1 else ""
+    return ": ".join(filter(None, [head + source, schedule, " + ".join(calls[0]) + more]))
+
+
+def readable_size(count: int) -> str:
+    """`31 bytes`, `4.2 kB`, `102.4 MB`."""
+    if count < 1000:
+        return f"{count} bytes"
+    return f"{count / 1e3:.1f} kB" if count < 1e6 else f"{count / 1e6:.1f} MB"

@@ -1,0 +1,58 @@
+"""kernels -> kernels: notes down what was chosen for the report in the artefact; changes nothing.
+
+`notes["report"]` = {"kernels": [{kind, algorithm, source, schedule, calls: [[node, …], …]}, …], "memory": {…}}: a
+kernel once, in the order of its first call, with the nodes of each call. Source: where the choice came from (heuristic,
+record or override), for kernels that had one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mlir import ir
+
+from onnxc.dialects.levels import KERNELS
+from onnxc.passes.contract import Program, transforms
+from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.rewriting import functions, operations
+
+
+@transforms(KERNELS, KERNELS)
+def describe_kernels(program: Program) -> None:
+    """See the file's docstring."""
+    kernels = {
+        ir.StringAttr(f.attributes["sym_name"]).value: KernelFunction.of(f)
+        for f in program.module.body.operations
+        if "kernel.kind" in f.attributes
+    }
+    described: dict[str, dict[str, Any]] = {}
+    for function in functions(program.module):
+        for op in operations(function.regions[0].blocks[0]):
+            if op.name == "kernel.call":
+                symbol = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+                if symbol not in described:
+                    described[symbol] = _describe(program, symbol, kernels[symbol])
+                described[symbol]["calls"].append(_nodes(op))
+    program.notes["report"] = {"kernels": list(described.values()), "memory": program.notes.get("memory", {})}
+
+
+def _describe(program: Program, symbol: str, kernel: KernelFunction) -> dict[str, Any]:
+    described: dict[str, Any] = {"kind": kernel.kind}
+    schedule = kernel.schedule
+    algorithm = schedule.pop("algorithm", None)
+    if kernel.root.has_attr("tile"):
+        algorithm = f"{kernel.kind.split('_')[0]}{kernel.root.attr('tile')}"
+    if algorithm is not None:
+        described["algorithm"] = algorithm
+    source = program.notes.get("choices", {}).get(symbol)
+    if source is not None:
+        described["source"] = source
+        described["schedule"] = schedule
+    return {**described, "calls": []}
+
+
+def _nodes(call: ir.Operation) -> list[str]:
+    names = (
+        [ir.StringAttr(n).value for n in ir.ArrayAttr(call.attributes["nodes"])] if "nodes" in call.attributes else []
+    )
+    return [name for name in dict.fromkeys(names) if name]
