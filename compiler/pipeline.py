@@ -31,6 +31,7 @@ from onnxc.passes.remove_dead import remove_dead
 from onnxc.passes.scan_to_loop import scan_to_loop
 from onnxc.passes.simplify import simplify
 from onnxc.passes.to_nhwc import to_nhwc
+from onnxc.passes.use_fft import use_fft
 from onnxc.passes.use_winograd import use_winograd
 from onnxc.passes.widen_halves import widen_halves
 
@@ -66,6 +67,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         check_shapes,
         apply_choices,
         use_winograd,
+        use_fft,
         expand_resize,
         innermost_softmax,
         merge_equal,

@@ -11,9 +11,11 @@ from mlir import ir
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program
+from onnxc.passes.conv_costs import fft_tiles
 from onnxc.passes.kernels.winograd_points import SIZES
 
 ATTRIBUTE = "algorithm"
+ALGORITHMS = ("direct", *(f"winograd{tile}" for tile in SIZES), "fft")
 
 
 def applicable_algorithms(op: OnnxOp, target, strict: bool) -> tuple[str, ...]:
@@ -24,6 +26,8 @@ def applicable_algorithms(op: OnnxOp, target, strict: bool) -> tuple[str, ...]:
     names = ["direct"]
     if not strict and target.has_fma and _winograd_can(op):
         names += [f"winograd{tile}" for tile in SIZES]
+    if not strict and target.has_fma and _fft_can(op):
+        names.append("fft")
     return tuple(names)
 
 
@@ -55,3 +59,11 @@ def _winograd_can(op: OnnxOp) -> bool:
     x, w, result = (Tensor.of(v.type) for v in (op.operands[0], op.operands[1], op.results[0]))
     known = all(isinstance(d, int) for d in result.shape[1:])
     return x.elem == "f32" and w.shape[:-2] == (3, 3) and has_unit_steps(op) and has_constant_weights(op) and known
+
+
+def _fft_can(op: OnnxOp) -> bool:
+    """Windows that fit a tile, with constant weights over f32 lines or images whose size is known."""
+    x, w, result = (Tensor.of(v.type) for v in (op.operands[0], op.operands[1], op.results[0]))
+    known = all(isinstance(d, int) and d > 0 for d in result.shape[1:])
+    plain = x.elem == "f32" and len(x.shape) in (3, 4) and has_unit_steps(op) and has_constant_weights(op)
+    return plain and known and bool(fft_tiles(w.shape[:-2]))

@@ -14,20 +14,19 @@ Other bits than the direct sum (2.1 and 0.7 times its error), so never with `str
 
 from __future__ import annotations
 
-import numpy as np
 from mlir import ir
 
 from onnxc.dialects.levels import GRAPH
 from onnxc.dialects.onnx import OnnxOp, build
 from onnxc.dialects.types import Tensor
-from onnxc.dialects.weights import build_constant, constant_array
+from onnxc.passes import conv_costs
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.conv_algorithms import applicable_algorithms, requested
+from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels.winograd_points import SIZES, transformed_weights
 from onnxc.passes.rewriting import functions, operations
+from onnxc.passes.transformed_constant import transformed_constant
 
-CACHED_BYTES = 90 << 20  # models with more weights stream them from memory in every run
-GIGAFLOPS = 5.0  # per bit of vector width and second / 16: what one core's multiply-adds reach
 LEAST_CHANNELS = 24
 LEAST_SIDE = 4  # of the result
 LEAST_TILES = 12  # that make the products' register tiles worth their weights
@@ -37,50 +36,36 @@ GAIN = 1.15  # what the estimate must promise
 @transforms(GRAPH, GRAPH)
 def use_winograd(program: Program) -> None:
     """See the file's docstring."""
-    target = getattr(program.options, "target", None)
-    if target is None:
+    if getattr(program.options, "target", None) is None:
         return
-    weights = sum(program.weights.nbytes(key) for key in program.weights)
+    machine = Machine.of(program)
     for function in functions(program.module):
         for op in [o for o in operations(function.regions[0].blocks[0]) if o.name == "kernel.conv"]:
-            tile = _tile(program, OnnxOp(op), weights)
+            tile = _tile(program, OnnxOp(op), machine)
             if tile:
                 _rewrite(program, OnnxOp(op), tile)
 
 
-def _tile(program: Program, op: OnnxOp, model_bytes: int) -> int:
+def _tile(program: Program, op: OnnxOp, machine: Machine) -> int:
     """The tile to use for `op`: what it asks for, or else the best one; 0 for another algorithm."""
     asked = requested(program, op)
     if asked is not None:
         return next((tile for tile in SIZES if asked == f"winograd{tile}"), 0)
     strict = getattr(program.options, "strict", False)
-    return 0 if strict else best_tile(op, model_bytes, program.options.target)
+    return 0 if strict else best_tile(op, machine)
 
 
-def best_tile(op: OnnxOp, model_bytes: int, target) -> int:
+def best_tile(op: OnnxOp, machine: Machine) -> int:
     """The tile (2 or 4) with the lowest estimate; 0 where the direct sum is as good or Winograd's cannot do it."""
-    if "winograd2" not in applicable_algorithms(op, target, strict=False):
+    if "winograd2" not in applicable_algorithms(op, machine.target, strict=False):
         return 0
-    x, w, result = (Tensor.of(v.type) for v in (op.operands[0], op.operands[1], op.results[0]))
+    w, result = (Tensor.of(v.type) for v in (op.operands[1], op.results[0]))
     if min(w.shape[2:]) < LEAST_CHANNELS or min(result.shape[1:3]) < LEAST_SIDE:
         return 0
-    images = x.shape[0] if isinstance(x.shape[0], int) else 1
-    direct = _estimate(images * result.shape[1] * result.shape[2], 9, *w.shape[2:], model_bytes, target)
-    costs = {}
-    for tile, points in SIZES.items():
-        tiles = images * -(-result.shape[1] // tile) * -(-result.shape[2] // tile)
-        moved = 4 * points**2 * tiles * sum(w.shape[2:]) * 2 / 30  # both transforms write and read, ns at 30 GB/s
-        costs[tile] = moved + _estimate(tiles, points**2, *w.shape[2:], model_bytes, target)
+    shape = Shape.of(op)
+    costs = {tile: conv_costs.winograd(shape, tile, machine) for tile in SIZES}
     tile = min(costs, key=costs.__getitem__)
-    return tile if costs[tile] * GAIN < direct else 0
-
-
-def _estimate(rows: int, products: int, channels: int, filters: int, model_bytes: int, target) -> float:
-    """Nanoseconds for [rows, channels]·[channels, filters]: arithmetic and loading of weights overlap in part."""
-    arithmetic = 2 * rows * products * channels * filters / (GIGAFLOPS * target.vector_bits / 16)
-    stored = 4 * products * channels * filters
-    reading = stored / (14 if model_bytes > CACHED_BYTES else 26) if stored > target.l2_bytes // 2 else 0
-    return max(arithmetic, reading) + 0.3 * min(arithmetic, reading)
+    return tile if costs[tile] * GAIN < conv_costs.direct(shape, machine) else 0
 
 
 def _rewrite(program: Program, op: OnnxOp, tile: int) -> None:
@@ -102,7 +87,14 @@ def _rewrite(program: Program, op: OnnxOp, tile: int) -> None:
         loc=loc,
         ip=ip,
     )
-    u = _weights(program, op.operands[1].owner, tile, (points, *w.shape[2:]), ip)
+    u = transformed_constant(
+        program,
+        op.operands[1].owner,
+        f"winograd{tile}",
+        (points, *w.shape[2:]),
+        lambda array: transformed_weights(array, tile),
+        ip,
+    )
     products = build("MatMul", [moved.results[0], u], [x.of_shape([points, tiles, w.shape[3]]).type()], loc=loc, ip=ip)
     bias = [v for v in op.operands[2:] if v is not None]
     del attributes["pads"]
@@ -138,7 +130,14 @@ def _rewrite_grouped(program: Program, op: OnnxOp, tile: int, grid: list[int], g
     units = x.shape[0] * -(-grid[0] // group)
     size = points * group * grid[1] * (w.shape[2] + w.shape[3])
     scratch = ir.Operation.create("kernel.scratch", results=[x.of_shape([units, size]).type()], loc=loc, ip=ip)
-    u = _weights(program, op.operands[1].owner, tile, (points, *w.shape[2:]), ip)
+    u = transformed_constant(
+        program,
+        op.operands[1].owner,
+        f"winograd{tile}",
+        (points, *w.shape[2:]),
+        lambda array: transformed_weights(array, tile),
+        ip,
+    )
     attributes = {
         "tile": _int(tile),
         "tiles": ir.DenseI64ArrayAttr.get(grid),
@@ -161,23 +160,3 @@ def _rewrite_grouped(program: Program, op: OnnxOp, tile: int, grid: list[int], g
 
 def _int(value: int) -> ir.Attribute:
     return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
-
-
-def _weights(
-    program: Program, constant: ir.Operation, tile: int, shape: tuple[int, ...], ip: ir.InsertionPoint
-) -> ir.Value:
-    store = program.weights
-    if "weight" not in constant.attributes:
-        array = transformed_weights(constant_array(constant, store), tile)
-        return build_constant(array, store, loc=constant.location, ip=ip)
-    key = ir.StringAttr(constant.attributes["weight"]).value
-    made = store.add_lazy(
-        f"{key}:winograd{tile}", shape, np.dtype(np.float32), lambda: transformed_weights(store.get(key), tile)
-    )
-    return ir.Operation.create(
-        "onnx.Constant",
-        results=[Tensor("f32", shape).type()],
-        attributes={"weight": ir.StringAttr.get(made)},
-        loc=constant.location,
-        ip=ip,
-    ).result

@@ -1,0 +1,35 @@
+"""This file makes weights in another domain out of constants: an entry of the weight store that is computed late."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from mlir import ir
+
+from onnxc.dialects.types import Tensor
+from onnxc.dialects.weights import build_constant, constant_array, element_of
+from onnxc.passes.contract import Program
+
+
+def transformed_constant(
+    program: Program,
+    constant: ir.Operation,
+    name: str,
+    shape: tuple[int, ...],
+    make: Callable[[np.ndarray], np.ndarray],
+    ip: ir.InsertionPoint,
+) -> ir.Value:
+    """`make` of the constant's array, of shape `shape` and the same element type; equal names mean equal results."""
+    store = program.weights
+    if "weight" not in constant.attributes:
+        return build_constant(make(constant_array(constant, store)), store, loc=constant.location, ip=ip)
+    key = ir.StringAttr(constant.attributes["weight"]).value
+    made = store.add_lazy(f"{key}:{name}", shape, store.dtype(key), lambda: make(store.get(key)))
+    return ir.Operation.create(
+        "onnx.Constant",
+        results=[Tensor(element_of(store.dtype(key)), shape).type()],
+        attributes={"weight": ir.StringAttr.get(made)},
+        loc=constant.location,
+        ip=ip,
+    ).result

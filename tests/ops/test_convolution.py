@@ -1,0 +1,64 @@
+"""Convolutions whose algorithm the heuristics choose: errors against sums in float64, threads, and what strict leaves."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+import onnxc
+
+from ..kernels.test_conv import reference
+
+RNG = np.random.default_rng(0)
+# images, size, channels, filters, window, pads, the pass that takes it
+CASES = [
+    (2, (20, 23), 32, 48, (7, 7), [3, 3, 3, 3], "use_fft"),
+    (1, (28, 28), 64, 40, (5, 5), [2, 2, 0, 1], "use_fft"),
+    (1, (40, 17), 17, 33, (3, 9), [1, 4, 1, 4], "use_fft"),
+    (3, (300,), 32, 64, (31,), [30, 0], "use_fft"),
+    (1, (21, 30), 48, 64, (7, 1), [3, 0, 3, 0], "use_fft"),
+    (2, (33, 28), 48, 64, (3, 3), [1, 1, 1, 1], "use_winograd"),
+]  # fmt: skip
+ERROR = 4  # rms, in units of the plain sum's
+
+
+def conv_model(images, size, w, bias, pads):
+    """Conv and Relu with a free batch."""
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, [images, c, *dims])
+        for name, c, dims in (("x", w.shape[1], size), ("y", w.shape[0], [None] * len(size)))
+    )
+    nodes = [helper.make_node("Conv", ["x", "w", "b"], ["c"], pads=pads), helper.make_node("Relu", ["c"], ["y"])]
+    constants = [numpy_helper.from_array(w, "w"), numpy_helper.from_array(bias, "b")]
+    graph = helper.make_graph(nodes, "g", [x], [y], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def last(array):
+    return np.moveaxis(array, 1, -1)
+
+
+@pytest.mark.parametrize("images, size, c, m, window, pads, taken", CASES)
+def test_errors(images, size, c, m, window, pads, taken, tmp_path: Path):
+    x = RNG.standard_normal((images, c, *size), np.float32)
+    w, bias = RNG.standard_normal((m, c, *window), np.float32), RNG.standard_normal(m, np.float32)
+    model = conv_model("N" if images > 1 else 1, size, w, bias, pads)
+    ones = [1] * len(size)
+    weights = np.moveaxis(w, (0, 1), (-1, -2))
+    exact = np.maximum(reference(last(x), weights, bias.astype(np.float64), ones, ones, pads, 1), 0)
+    results = {}
+    for strict in (False, True):
+        report = onnxc.compile(model, tmp_path / f"{strict}.so", mcpu="native", strict=strict)
+        assert any(name == taken for name, _ in report.log) != strict
+        one, two = (
+            onnxc.InferenceSession(str(tmp_path / f"{strict}.so"), threads=n).run(None, {"x": x})[0] for n in (1, 2)
+        )
+        assert one.tobytes() == two.tobytes()
+        results[strict] = np.sqrt(np.mean((last(one) - exact) ** 2))
+    assert results[False] <= ERROR * results[True]
+    (peer,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    np.testing.assert_allclose(one, peer, atol=1e-5 * np.abs(exact).max(), rtol=0)
