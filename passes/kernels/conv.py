@@ -31,7 +31,8 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     if patch_tiles.applies(p, target) and _weights(kernel) in kernel.constants:
         return patch_tiles.choose(p, target)
     sums = contraction.arithmetic(p.elem, target, p.filters)
-    rows, vectors = choose_tile(p.pixels, p.filters, sums.lanes, target, p.taps * p.channels)
+    apart = p.channels * p.group * p.strides[-1] * scalars.byte_width(p.elem)
+    rows, vectors = choose_tile(p.pixels, p.filters, sums.lanes, target, p.taps * p.channels, row_bytes=apart)
     if vectors == 1 and not p.dense:
         rows = min(rows, 8)  # more pointers than registers would cost a load each, where loads are the limit
     packed = int(_weights(kernel) in kernel.constants)

@@ -10,6 +10,9 @@ from onnxc.dialects import dims
 
 LATENCY = 4  # cycles of a multiply-add
 MOST_VECTORS = 8
+SET_BYTES = 4096  # rows that far apart, or a multiple, lie in one set of L1
+WAYS = 8  # rows that such a set holds: 14 of them ran at 72 % of what 8 or 6 reach
+ROW_BYTES = 256  # of B a step where there is one row: enough sums for the latency, few enough streams
 
 
 def choose_tile(
@@ -20,15 +23,20 @@ def choose_tile(
     terms: dims.Dim = 512,
     unknown: int = 1 << 16,
     most: int = MOST_VECTORS,
+    row_bytes: dims.Dim = 0,
 ) -> tuple[int, int]:
     """(rows, vectors) of the tile with the lowest estimate for a sum of `terms`; rows not known count as `unknown`.
 
-    At most `most` vectors."""
+    At most `most` vectors; rows of A lie `row_bytes` apart."""
     m = rows if isinstance(rows, int) else unknown
     n = columns if isinstance(columns, int) else 1 << 16
     heights = (
         range(1, 15) if isinstance(rows, int) or unknown > 512 else (1, 2, 4, 8)
     )  # tails are cut into powers of two
+    if isinstance(row_bytes, int) and row_bytes and row_bytes % SET_BYTES == 0:
+        heights = [r for r in heights if r <= WAYS]
+    if rows == 1:
+        most = min(most, max(1, ROW_BYTES * 8 // target.vector_bits))
     candidates = [(r, v) for v in range(1, most + 1) for r in heights if r * v + v + 1 <= target.vector_registers]
     wide = m >= 512 and isinstance(terms, int) and terms <= 1200
 
