@@ -79,6 +79,8 @@ def compile_options(command: Callable[..., Any]) -> Callable[..., Any]:
                          help="Fix a dim by its name, or INPUT.AXIS=N for an unnamed one. Repeatable."),
             click.option("--mcpu", metavar="CPU", help="native, or the name of a CPU or ISA level."),
             click.option("--tuning", type=Path, metavar="FILE.jsonl", help="Tuning records to prefer to the heuristics."),
+            click.option("--override", type=Path, metavar="FILE.toml",
+                         help="Algorithms, schedules or precisions for nodes by name."),
             click.option("--no-cache", is_flag=True, help="Neither read nor write the object cache."),
             click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N",
                          help="Processes that compile kernels (default: the CPUs this process may use)."),

@@ -21,7 +21,9 @@ from onnxc.manifest import Value
 from onnxc.options import LEVELS, Options
 from onnxc.passes.choices import Choices
 from onnxc.passes.contract import Program
+from onnxc.override_file import read_overrides
 from onnxc.passes.main.shims import with_shims
+from onnxc.passes.overrides import Override
 from onnxc.pipeline import PIPELINE, has_lowering
 from onnxc.progress import SILENT, Progress
 from onnxc.refusals import complete_refusals
@@ -40,6 +42,7 @@ class PassOptions:
     options: Options
     target: Target
     choices: Choices | None = None
+    overrides: tuple[Override, ...] = ()
 
     @property
     def objective(self) -> str:
@@ -91,7 +94,9 @@ class Compilation:
         self.target = target_for(options.mcpu, options.target)
         self.report = Report(Path(), str(self.target))
         self.stages = 0
-        self.pass_options = PassOptions(options, self.target, self._choices())
+        self.pass_options = PassOptions(
+            options, self.target, self._choices(), read_overrides(options.override) if options.override else ()
+        )
 
     def _choices(self) -> Choices | None:
         """What tuning has found for the target; warns of what cannot be used of it."""

@@ -23,6 +23,8 @@ from onnxc.passes.kernels.kinds import ROOTS
 from onnxc.passes.lowering.registry import ELEMENTWISE, MOVES
 from onnxc.passes.merge_equal import merge_equal
 from onnxc.passes.outline_kernels import outline_kernels
+from onnxc.passes.override_precision import override_precision
+from onnxc.passes.override_schedules import override_schedules
 from onnxc.passes.pack_weights import pack_weights
 from onnxc.passes.plan_memory import plan_memory
 from onnxc.passes.recognise import recognise
@@ -48,6 +50,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         apply_facts,
         scan_to_loop,
         infer_shapes,
+        override_precision,
         fold_constants,
         simplify,
         merge_equal,
@@ -72,6 +75,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         innermost_softmax,
         merge_equal,
         remove_dead,
+        override_schedules,
         group_operators,
     ),
     "tensor": (outline_kernels,),

@@ -22,6 +22,7 @@ from onnxc.passes.kernels.kernel_function import KernelFunction, read_schedule
 from onnxc.passes.fusion_rules import short
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.schedule_rules import refusal
+from onnxc.passes.overrides import Override, asked
 from onnxc.passes.rewriting import functions, operations
 from onnxc.passes.signatures import kernel_signature
 
@@ -91,8 +92,10 @@ class _Chooser:
         return schedule
 
     def refused(self, kernel: KernelFunction, why: str) -> OnnxcError:
-        node = self._nodes().get(_symbol(kernel), "")
-        return OnnxcError("the schedule asked for is not possible", node=node, op=short(kernel.root.op), why=why)
+        nodes = self._nodes().get(_symbol(kernel), [""])
+        node = next((n for n in nodes if asked(self.program, n, "schedule")), nodes[0])
+        override = asked(self.program, node, "schedule") or Override(node)
+        return override.refuse("the schedule asked for is not possible", node=node, op=short(kernel.root.op), why=why)
 
     def tell(self) -> None:
         """Which kernels tuning knows nothing of, and what is like them."""
@@ -105,16 +108,18 @@ class _Chooser:
         for symbol, signature in self.misses:
             nearest = self.choices.nearest(signature)
             known = "none is of this kind" if nearest is None else f"the nearest is {nearest}"
-            log.append(("choose_schedules", f"node '{nodes.get(symbol, '')}': no record for {signature}; {known}"))
+            log.append(("choose_schedules", f"node '{nodes.get(symbol, [''])[0]}': no record for {signature}; {known}"))
 
-    def _nodes(self) -> dict[str, str]:
-        """Each kernel's first node, by the kernel's symbol."""
-        found: dict[str, str] = {}
+    def _nodes(self) -> dict[str, list[str]]:
+        """The nodes of each kernel's first call, by the kernel's symbol."""
+        found: dict[str, list[str]] = {}
         for function in functions(self.program.module):
             for op in operations(function.regions[0].blocks[0]):
                 if op.name == "kernel.call" and "nodes" in op.attributes:
                     names = [ir.StringAttr(n).value for n in ir.ArrayAttr(op.attributes["nodes"])]
-                    found.setdefault(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, next(filter(None, names), ""))
+                    found.setdefault(
+                        ir.FlatSymbolRefAttr(op.attributes["callee"]).value, list(filter(None, names)) or [""]
+                    )
         return found
 
 

@@ -37,6 +37,7 @@ class Options:
     strict    no algorithm whose result differs from the plain one (Winograd, FFT)
     target    the machine to compile for; None where no pass asks
     choices   what tuning has found; None: nothing
+    overrides what the user asks of single nodes (overrides.py)
     objective speed, memory or size: what a choice between algorithms goes by
     """
 
@@ -46,6 +47,7 @@ class Options:
     strict: bool = False
     target: Any = None
     choices: Choices | None = None
+    overrides: tuple[Any, ...] = ()
     objective: str = "speed"
 
 

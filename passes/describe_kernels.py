@@ -1,8 +1,8 @@
 """kernels -> kernels: notes down what was chosen for the report in the artefact; changes nothing.
 
 `notes["report"]` = {"kernels": [{kind, algorithm, source, schedule, calls: [[node, …], …]}, …], "memory": {…}}: a
-kernel once, in the order of its first call, with the nodes of each call. Source: where the choice came from (heuristic,
-record or override), for kernels that had one.
+kernel once, in the order of its first call, with the nodes of each call. Source: where the schedule came from (heuristic,
+record or override), for kernels that have one; algorithm_source likewise, where it was not the heuristic.
 """
 
 from __future__ import annotations
@@ -29,14 +29,15 @@ def describe_kernels(program: Program) -> None:
     for function in functions(program.module):
         for op in operations(function.regions[0].blocks[0]):
             if op.name == "kernel.call":
+                nodes = _nodes(op)
                 symbol = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
                 if symbol not in described:
-                    described[symbol] = _describe(program, symbol, kernels[symbol])
-                described[symbol]["calls"].append(_nodes(op))
+                    described[symbol] = _describe(program, symbol, kernels[symbol], nodes)
+                described[symbol]["calls"].append(nodes)
     program.notes["report"] = {"kernels": list(described.values()), "memory": program.notes.get("memory", {})}
 
 
-def _describe(program: Program, symbol: str, kernel: KernelFunction) -> dict[str, Any]:
+def _describe(program: Program, symbol: str, kernel: KernelFunction, nodes: list[str]) -> dict[str, Any]:
     described: dict[str, Any] = {"kind": kernel.kind}
     schedule = kernel.schedule
     algorithm = schedule.pop("algorithm", None)
@@ -44,6 +45,8 @@ def _describe(program: Program, symbol: str, kernel: KernelFunction) -> dict[str
         algorithm = f"{kernel.kind.split('_')[0]}{kernel.root.attr('tile')}"
     if algorithm is not None:
         described["algorithm"] = algorithm
+        asked = program.notes.get("algorithms", {})
+        described.update({"algorithm_source": asked[node] for node in nodes if node in asked})
     source = program.notes.get("choices", {}).get(symbol)
     if source is not None:
         described["source"] = source

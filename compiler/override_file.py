@@ -1,0 +1,79 @@
+"""This file reads `--override FILE.toml`: a table for each pattern of node names.
+
+["layer4.*/conv2"]
+algorithm = "direct"
+schedule = { rows = 6, vectors = 4 }
+
+["/head/Softmax"]
+precision = "f64"
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from onnxc.errors import UNREADABLE, OnnxcError
+from onnxc.passes.overrides import Override
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+KINDS: dict[str, type] = {"algorithm": str, "schedule": dict, "precision": str, "strict": bool}
+PRECISIONS = ("f64",)
+
+
+def read_overrides(path: Path) -> tuple[Override, ...]:
+    """The overrides of a file, in its order. OnnxcError that names file and line where it cannot be honoured."""
+    try:
+        text = path.read_bytes().decode("utf-8")
+        tables = tomllib.loads(text)
+    except OSError as error:
+        raise OnnxcError(f"overrides cannot be read: {error.strerror}", file=path, exit_code=UNREADABLE) from error
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise OnnxcError("this is no TOML", file=path, why=str(error), exit_code=UNREADABLE) from error
+    lines = text.splitlines()
+    return tuple(_override(pattern, table, f"{path}:{_line(lines, pattern)}") for pattern, table in tables.items())
+
+
+def _override(pattern: str, table: Any, origin: str) -> Override:
+    def wrong(message: str, hint: str | None = None) -> OnnxcError:
+        return OnnxcError(f"table '{pattern}': {message}", file=origin, hint=hint, exit_code=UNREADABLE)
+
+    if not isinstance(table, Mapping):
+        raise wrong("this is an entry, not a table", hint='["PATTERN"] begins the table of a pattern of node names')
+    for name, value in table.items():
+        if isinstance(value, Mapping) and name not in KINDS:
+            raise wrong(f"there is a table '{name}' inside", hint='put a pattern that has dots into quotes: ["a.b"]')
+        if name not in KINDS:
+            raise wrong(f"'{name}' cannot be overridden", hint=f"what can be: {', '.join(KINDS)}")
+        if not isinstance(value, KINDS[name]):
+            raise wrong(f"{name} = {value!r} is not possible", hint=_example(name))
+    if table.get("precision", PRECISIONS[0]) not in PRECISIONS:
+        why = "a node computes in the precision of its tensors, or in f64"
+        raise wrong(f"precision = '{table['precision']}' cannot be honoured: {why}")
+    if table.get("strict") is False:
+        raise wrong("strict = false cannot be honoured: without --strict no node is strict anyhow")
+    for name, value in table.get("schedule", {}).items():
+        if isinstance(value, bool) or not isinstance(value, int | str):
+            raise wrong(f"schedule: {name} = {value!r} is neither an integer nor a word")
+    return Override(pattern, origin, **table)
+
+
+def _example(name: str) -> str:
+    examples = {"algorithm": '"direct"', "schedule": "{ rows = 6 }", "precision": '"f64"', "strict": "true"}
+    return f"for example {name} = {examples[name]}"
+
+
+def _line(lines: list[str], pattern: str) -> int:
+    """Where the table of a pattern begins; TOML's reader does not say."""
+    written = pattern.replace("\\", "\\\\").replace('"', '\\"')
+    for number, line in enumerate(lines, 1):
+        head = line.strip()
+        if head.startswith((f'["{written}"', f"['{pattern}'", f"[{pattern}]", f"[{pattern}.", pattern, f'"{written}"')):
+            return number
+    return 1

@@ -1,0 +1,54 @@
+"""What the user asks of single nodes, by pattern: an algorithm, entries of the schedule, a precision, strictness."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from typing import Any
+
+from onnxc.dialects.errors import UNREADABLE, OnnxcError
+from onnxc.passes.contract import Program
+
+
+@dataclass(frozen=True)
+class Override:
+    """What is asked of the nodes whose names match `pattern` (`*`, `?`, `[…]`).
+
+    origin   FILE:LINE, for messages
+    """
+
+    pattern: str
+    origin: str = "override"
+    algorithm: str | None = None
+    schedule: Mapping[str, int | str] = field(default_factory=dict)
+    precision: str | None = None
+    strict: bool = False
+
+    def matches(self, node: str) -> bool:
+        return fnmatchcase(node, self.pattern)
+
+    def refuse(self, message: str, **details: Any) -> OnnxcError:
+        """An error that names the file and the line."""
+        return OnnxcError(message, file=self.origin, exit_code=UNREADABLE, **details)
+
+
+def overrides(program: Program) -> tuple[Override, ...]:
+    return tuple(getattr(program.options, "overrides", ()))
+
+
+def asked(program: Program, node: str, what: str) -> Override | None:
+    """The last override that matches the node and asks for `what` (a field's name)."""
+    found = [o for o in overrides(program) if o.matches(node) and getattr(o, what)]
+    return found[-1] if found else None
+
+
+def warn_of_strangers(program: Program, nodes: Iterable[str]) -> None:
+    """Warns of patterns that match none of the model's nodes, with close names."""
+    names = sorted(set(nodes) - {""})
+    for override in overrides(program):
+        if not any(map(override.matches, names)):
+            close = difflib.get_close_matches(override.pattern, names, n=3, cutoff=0.4)
+            hint = f" (close: {', '.join(close)})" if close else ""
+            program.warnings.append(f"{override.origin}: no node is named '{override.pattern}'{hint}")
