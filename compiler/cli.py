@@ -20,7 +20,7 @@ import onnxc
 from onnxc import faults
 from onnxc.errors import REFUSED, UNREADABLE, OnnxcError, Refusals
 from onnxc.leftovers import INTERRUPTED, temporary_folder
-from onnxc.options import KINDS, LEVELS, Options
+from onnxc.options import KINDS, LEVELS, OBJECTIVES, Options
 from onnxc.terminal import Terminal, report_error
 
 if TYPE_CHECKING:
@@ -78,9 +78,11 @@ def compile_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--dim", "dims", type=DimSize(), multiple=True, metavar="NAME=N", callback=distinct_dims,
                          help="Fix a dim by its name, or INPUT.AXIS=N for an unnamed one. Repeatable."),
             click.option("--mcpu", metavar="CPU", help="native, or the name of a CPU or ISA level."),
-            click.option("--tuning", type=Path, metavar="FILE.jsonl", help="Tuning records to prefer to the heuristics."),
+            click.option("--tuning", type=Path, metavar="FILE.jsonl",
+                         help="Tuning records to prefer to the heuristics."),
             click.option("--override", type=Path, metavar="FILE.toml",
                          help="Algorithms, schedules or precisions for nodes by name."),
+            click.option("--objective", type=click.Choice(OBJECTIVES), help="What to go by (default: speed)."),
             click.option("--no-cache", is_flag=True, help="Neither read nor write the object cache."),
             click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N",
                          help="Processes that compile kernels (default: the CPUs this process may use)."),

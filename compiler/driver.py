@@ -19,14 +19,15 @@ from onnxc.errors import REFUSED, OnnxcError, Refusals
 from onnxc.link import check_output, write_output
 from onnxc.manifest import Value
 from onnxc.options import LEVELS, Options
+from onnxc.override_file import read_overrides
 from onnxc.passes.choices import Choices
 from onnxc.passes.contract import Program
-from onnxc.override_file import read_overrides
 from onnxc.passes.main.shims import with_shims
 from onnxc.passes.overrides import Override
 from onnxc.pipeline import PIPELINE, has_lowering
 from onnxc.progress import SILENT, Progress
 from onnxc.refusals import complete_refusals
+from onnxc.report import trade_line
 from onnxc.signature import input_values, output_values
 from onnxc.targets import Target, target_for
 from onnxc.tuning.chosen import chosen_for
@@ -133,6 +134,8 @@ class Compilation:
         """Says what passes warn of, and notes what they have to tell."""
         for line in program.warnings:
             self.progress.say(f"warning: {line}")
+        if "trade" in program.notes:
+            self.progress.say(trade_line(self.options.objective, program.notes["trade"], program.notes["memory"]))
         for name, line in program.log:
             self.progress.note(f"{name}: {line}")
 

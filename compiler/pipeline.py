@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from onnxc.passes.apply_choices import apply_choices
 from onnxc.passes.apply_facts import apply_facts
+from onnxc.passes.apply_objective import apply_objective
 from onnxc.passes.choose_schedules import choose_schedules
 from onnxc.passes.compositions.registry import COMPOSITIONS
 from onnxc.passes.contract import PassFunction
@@ -69,6 +70,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         infer_shapes,
         check_shapes,
         apply_choices,
+        apply_objective,
         use_winograd,
         use_fft,
         expand_resize,

@@ -1,4 +1,4 @@
-"""This file writes and shows the report that an artefact carries: what was chosen for its kernels, its weights, its memory.
+"""This file writes and shows the report in an artefact: what was chosen for its kernels, its weights, its memory.
 
 {"format": 1, "weights": {"bytes": …, "plain": …, "padding": …, "copies": [{weight, layouts, bytes, plain}, …]},
  "variants": [{"name": …, "target": …, "memory": {…}, "kernels": [{kind, algorithm, source, schedule, calls}, …]}, …]}
@@ -78,14 +78,27 @@ def report_lines(report: Mapping[str, Any]) -> list[str]:
     """The report for people: weights, copies, and for each variant its memory and kernels."""
     weights = report["weights"]
     lines = [f"report    weights {readable_size(weights['bytes'])}, {readable_size(weights['plain'])} before packing"]
+    gains = {weight: gain for variant in report["variants"] for weight, gain in variant.get("gains", {}).items()}
     for copy in weights["copies"]:
+        worth = f", {gains[copy['weight']]:.2f} times as fast by the estimate" if copy["weight"] in gains else ""
         lines.append(f"  copy    {copy['weight']}: {', '.join(copy['layouts'])}, {readable_size(copy['bytes'])} "
-                     f"instead of {readable_size(copy['plain'])}")  # fmt: skip
+                     f"instead of {readable_size(copy['plain'])}{worth}")  # fmt: skip
     for variant in report["variants"]:
         memory = variant["memory"]
         lines.append(f"  variant {variant['name']}: {len(variant['kernels'])} kernels{_plan(memory)}")
         lines += [f"  kernel  {_kernel(kernel)}" for kernel in variant["kernels"]]
     return lines
+
+
+def trade_line(objective: str, trade: Mapping[str, Any], memory: Mapping[str, int | str]) -> str:
+    """What an objective other than speed saves and costs, for people."""
+    workspace = memory["workspace"]
+    size = readable_size(workspace) if isinstance(workspace, int) else f"{workspace} bytes"
+    if not trade["layers"]:
+        return f"objective {objective}: nothing to save, as fast as with speed; workspace {size}"
+    slower = f"about {trade['nanoseconds'] / 1e6:.3g} ms slower a run on one core by the estimate"
+    what = f"{trade['layers']} convolutions without transformed weights ({readable_size(trade['bytes'])} less)"
+    return f"objective {objective}: {what}, {slower} than with speed; workspace {size}"
 
 
 def _plan(memory: Mapping[str, int]) -> str:

@@ -18,8 +18,8 @@ from mlir import ir
 from onnxc.dialects.errors import OnnxcError
 from onnxc.dialects.levels import KERNELS
 from onnxc.passes.contract import Program, transforms
-from onnxc.passes.kernels.kernel_function import KernelFunction, read_schedule
 from onnxc.passes.fusion_rules import short
+from onnxc.passes.kernels.kernel_function import KernelFunction, read_schedule
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.schedule_rules import refusal
 from onnxc.passes.overrides import Override, asked

@@ -1,8 +1,9 @@
 """kernels -> kernels: notes down what was chosen for the report in the artefact; changes nothing.
 
-`notes["report"]` = {"kernels": [{kind, algorithm, source, schedule, calls: [[node, …], …]}, …], "memory": {…}}: a
-kernel once, in the order of its first call, with the nodes of each call. Source: where the schedule came from (heuristic,
-record or override), for kernels that have one; algorithm_source likewise, where it was not the heuristic.
+`notes["report"]` = {"objective", "kernels": [{kind, algorithm, source, schedule, calls: [[node, …], …]}, …], "memory",
+"gains": {weight: how many times as fast by the estimate}}: a kernel once, in the order of its first call, with each
+call's nodes. Source: where the schedule came from (heuristic, record or override), for kernels that have one;
+algorithm_source likewise, where it was not the heuristic.
 """
 
 from __future__ import annotations
@@ -34,19 +35,28 @@ def describe_kernels(program: Program) -> None:
                 if symbol not in described:
                     described[symbol] = _describe(program, symbol, kernels[symbol], nodes)
                 described[symbol]["calls"].append(nodes)
-    program.notes["report"] = {"kernels": list(described.values()), "memory": program.notes.get("memory", {})}
+    program.notes["report"] = {
+        "objective": getattr(program.options, "objective", "speed"),
+        "kernels": list(described.values()),
+        "memory": program.notes.get("memory", {}),
+        "gains": program.notes.get("gains", {}),
+    }
 
 
 def _describe(program: Program, symbol: str, kernel: KernelFunction, nodes: list[str]) -> dict[str, Any]:
     described: dict[str, Any] = {"kind": kernel.kind}
     schedule = kernel.schedule
     algorithm = schedule.pop("algorithm", None)
-    if kernel.root.has_attr("tile"):
-        algorithm = f"{kernel.kind.split('_')[0]}{kernel.root.attr('tile')}"
+    if kernel.kind.startswith("winograd"):
+        algorithm = f"winograd{kernel.root.attr('tile')}"
+    elif kernel.kind.startswith("fft"):
+        algorithm = "fft"
     if algorithm is not None:
         described["algorithm"] = algorithm
         asked = program.notes.get("algorithms", {})
-        described.update({"algorithm_source": asked[node] for node in nodes if node in asked})
+        sources = [asked[node] for node in nodes if node in asked]
+        if sources:
+            described["algorithm_source"] = sources[-1]
     source = program.notes.get("choices", {}).get(symbol)
     if source is not None:
         described["source"] = source

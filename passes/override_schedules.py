@@ -1,8 +1,8 @@
 """graph -> graph: operators get the entries of the schedule that the user asks for.
 
 Before:  %0 = "onnx.MatMul"(%x, %w)      After:  %0 = "onnx.MatMul"(%x, %w) {schedule = {rows = 6, vectors = 4}}
-Only operators that become the root of a kernel with a schedule; choose_schedules lays the entries over what the heuristic
-chooses. Refuses a pattern all of whose nodes have no such kernel. Keeps: everything else.
+Only operators that become the root of a kernel with a schedule; choose_schedules lays the entries over what the
+heuristic chooses. Refuses a pattern all of whose nodes have no such kernel. Keeps: everything else.
 """
 
 from __future__ import annotations

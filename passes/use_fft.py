@@ -48,9 +48,14 @@ def _tile(program: Program, op: OnnxOp, machine: Machine) -> FftTile | None:
     strict = getattr(program.options, "strict", False)
     if asked not in (None, "fft") or "fft" not in applicable_algorithms(op, machine.target, strict):
         return None
+    return best_transform(op, machine, wanted=asked == "fft")
+
+
+def best_transform(op: OnnxOp, machine: Machine, wanted: bool = False) -> FftTile | None:
+    """The tile with the lowest estimate; None where the direct sum is as good, unless this algorithm is `wanted`."""
     shape = Shape.of(op)
     cost, tile = conv_costs.best_fft(shape, machine)
-    return tile if asked or cost * GAIN < conv_costs.direct(shape, machine) else None
+    return tile if wanted or cost * GAIN < conv_costs.direct(shape, machine) else None
 
 
 def _rewrite(program: Program, op: OnnxOp, tile: FftTile) -> None:

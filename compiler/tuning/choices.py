@@ -1,4 +1,4 @@
-"""This file answers the passes from tuning records: the choice for a signature, or the known one that is most like it."""
+"""This file answers passes from tuning records: the choice for a signature, or the known one that is most like it."""
 
 from __future__ import annotations
 

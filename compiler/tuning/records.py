@@ -3,8 +3,8 @@
     {"onnxc": "0.1.0", "format": 1, "signature": "matmul(f32[128,768], …", "target": "x86_64-…", "threads": 1,
      "choice": {"schedule": {"rows": 6, …}}, "ns": 81234.0, "default_ns": 93210.0, "rounds": 15, "spread": 0.01}
 
-A line that cannot be used costs a warning, never the compilation. The order of lines does not matter: of several records
-of one key the better one stays, by `Record.rank`.
+A line that cannot be used costs a warning, never the compilation. The order of lines does not matter: of several
+records of one key the better one stays, by `Record.rank`.
 """
 
 from __future__ import annotations

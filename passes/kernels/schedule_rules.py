@@ -1,8 +1,9 @@
 """What must hold of a schedule that somebody else than the kind's own heuristic asks for: a record, a user, the tuner.
 
-`refusal(kernel, schedule, target)` says why a schedule cannot be used for a kernel; whatever passes compiles to a correct
-kernel that keeps its tiles in registers and its scratch within a thread's stack. A field is a range of integers here, or
-it may only have the value that the heuristic gives it; so a new field, algorithm or kind is strict until it has a rule.
+`refusal(kernel, schedule, target)` says why a schedule cannot be used for a kernel; whatever passes compiles to a
+correct kernel that keeps its tiles in registers and its scratch within a thread's stack. A field is a range of integers
+here, or it may only have the value that the heuristic gives it; so new fields, algorithms and kinds are strict until they
+have rules.
 """
 
 from __future__ import annotations

@@ -1,0 +1,91 @@
+"""graph -> graph: no transformed weights and scratch for convolutions where size or memory is the objective.
+
+Before:  %0 = "kernel.conv"(%x, %w, %b) {pads = …}
+After:   %0 = "kernel.conv"(%x, %w, %b) {pads = …, algorithm = "direct"}      with `options.objective` size or memory
+With speed, nothing changes. What the estimates (conv_costs.py) say of either way is noted down:
+`notes["gains"]`: weight → how many times as fast its convolution is on a transformed copy, where one is made.
+`notes["trade"]`: what leaving them out saves and costs. What the user asks for by name stays. Keeps: everything else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from mlir import ir
+
+from onnxc.dialects.levels import GRAPH
+from onnxc.dialects.onnx import OnnxOp
+from onnxc.dialects.types import Tensor
+from onnxc.passes import conv_costs
+from onnxc.passes.contract import Program, transforms
+from onnxc.passes.conv_algorithms import ATTRIBUTE, applicable_algorithms
+from onnxc.passes.conv_costs import Machine, Shape
+from onnxc.passes.kernels.winograd_points import SIZES
+from onnxc.passes.rewriting import functions, operations
+from onnxc.passes.use_fft import best_transform
+from onnxc.passes.use_winograd import best_tile
+
+PLAIN = "direct"
+
+
+@dataclass(frozen=True)
+class Copy:
+    """What a transformed copy is worth: nanoseconds saved a run, times as fast, bytes beyond the plain weights."""
+
+    nanoseconds: float
+    gain: float
+    extra: int
+
+
+@transforms(GRAPH, GRAPH)
+def apply_objective(program: Program) -> None:
+    """See the file's docstring."""
+    if getattr(program.options, "target", None) is None:
+        return
+    machine, speed = Machine.of(program), getattr(program.options, "objective", "speed") == "speed"
+    left_out: list[Copy] = []
+    for function in functions(program.module):
+        for op in map(OnnxOp, operations(function.regions[0].blocks[0])):
+            if op.op.name != "kernel.conv" or program.notes.get("algorithms", {}).get(op.node) == "override":
+                continue
+            copy = _copy(program, op, machine)
+            if speed and copy is not None:
+                _note_gain(program, op, copy)
+            elif not speed:
+                op.op.attributes[ATTRIBUTE] = ir.StringAttr.get(PLAIN)
+                left_out += [] if copy is None else [copy]
+    if not speed:
+        program.notes["trade"] = {
+            "layers": len(left_out),
+            "bytes": sum(copy.extra for copy in left_out),
+            "nanoseconds": sum(copy.nanoseconds for copy in left_out),
+        }
+
+
+def _copy(program: Program, op: OnnxOp, machine: Machine) -> Copy | None:
+    """The copy of its weights that `op` is worth by a record or by the heuristics; None where it needs none."""
+    strict = bool(getattr(program.options, "strict", False))
+    can = applicable_algorithms(op, machine.target, strict)
+    asked = op.attr(ATTRIBUTE) if op.has_attr(ATTRIBUTE) else None
+    shape, plain = Shape.of(op), Tensor.of(op.operands[1].type)
+    direct = conv_costs.direct(shape, machine)
+    costs: list[tuple[float, int]] = []  # nanoseconds, values of the copy for each value of a filter's window
+    for tile in SIZES:
+        if asked == f"winograd{tile}" or (asked is None and not strict and best_tile(op, machine) == tile):
+            costs.append((conv_costs.winograd(shape, tile, machine), SIZES[tile] ** 2))
+    if asked == "fft" or (asked is None and not costs and "fft" in can):
+        transform = best_transform(op, machine, wanted=asked == "fft")
+        costs += [] if transform is None else [(conv_costs.fft(shape, transform, machine), transform.points)]
+    if not costs or not isinstance(plain.numel, int):
+        return None
+    cost, points = min(costs)
+    stored = points * shape.channels * shape.filters
+    return Copy(max(0.0, direct - cost), direct / cost, 4 * (stored - plain.numel))
+
+
+def _note_gain(program: Program, op: OnnxOp, copy: Copy) -> None:
+    constant = op.operands[1].owner
+    if "weight" in constant.attributes:
+        gains = program.notes.setdefault("gains", {})
+        key = ir.StringAttr(constant.attributes["weight"]).value
+        gains[key] = min(gains.get(key, copy.gain), round(copy.gain, 2))
