@@ -2,8 +2,8 @@
 
 `refusal(kernel, schedule, target)` says why a schedule cannot be used for a kernel; whatever passes compiles to a
 correct kernel that keeps its tiles in registers and its scratch within a thread's stack. A field is a range of integers
-here, or it may only have the value that the heuristic gives it; so new fields, algorithms and kinds are strict until they
-have rules.
+here, or it may only have the value that the heuristic gives it; so new fields, algorithms and kinds are strict until
+they have rules.
 """
 
 from __future__ import annotations
