@@ -62,6 +62,18 @@ class DimSize(click.ParamType):
         return name, int(text)
 
 
+class Duration(click.ParamType):
+    """Seconds: 90, 90s, 2m, 1.5h."""
+
+    name = "TIME"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        found = re.fullmatch(r"([0-9]+\.?[0-9]*)([smh]?)", str(value))
+        if not found or float(found[1]) <= 0:
+            self.fail(f"'{value}' is no time such as 90s, 2m or 1h")
+        return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+
+
 def distinct_dims(ctx: click.Context, param: click.Parameter, dims: tuple[tuple[str, int], ...]) -> dict[str, int]:
     """The dims by name; none may be set twice."""
     chosen: dict[str, int] = {}
@@ -112,13 +124,19 @@ def commands() -> None:
 @click.option("--name", metavar="NAME", help="Prefix of the C symbols (default: from the output's name).")
 @click.option("--strict", is_flag=True, help="No algorithm that gives other bits than the plain sum (Winograd).")
 @click.option("--verify", is_flag=True, help="Check the module after every pass.")
-def compile_command(model: Path, output: Path, **arguments: Any) -> None:
+@click.option("--tune", is_flag=True, help="Measure on this machine first which schedules are the fastest.")
+@click.option("--tune-budget", type=Duration(), default="120s", show_default=True, help="About how long that may take.")
+def compile_command(model: Path, output: Path, tune: bool, tune_budget: float, **arguments: Any) -> None:
     """Compile MODEL (.onnx) ahead of time."""
     options = read_options(arguments)
     options.kind(output)
     from onnxc.driver import compile_model
 
     with Terminal(options.verbose) as terminal:
+        if tune:
+            from onnxc.tuning.command import tuned_options
+
+            options = tuned_options(model, options, tune_budget, terminal)
         report = compile_model(model, output, options, progress=terminal)
     terminal.say(report.summary())
 
@@ -195,6 +213,25 @@ def bench_command(model: Path, **arguments: Any) -> None:
     from onnxc.bench_report import bench_model
 
     bench_model(model, arguments)
+
+
+@commands.command("tune")
+@click.argument("files", metavar="MODEL", type=Path, nargs=-1, required=True)
+@click.option("-o", "--output", type=Path, required=True, help="The records, .jsonl, or the bundle.")
+@click.option("--budget", type=Duration(), default="120s", show_default=True, help="About how long it may take.")
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="As the model will run.")
+@click.option("--strict", is_flag=True, help="Only what gives the bits of the plain sums.")
+@click.option("--resume", is_flag=True, help="Go on from the records in the output's file.")
+@click.option("--runner", default="local", show_default=True, metavar="local|dask://HOST:PORT|bundle",
+              help="Where candidates are measured: here, by a Dask cluster, or elsewhere from a file.")  # fmt: skip
+@click.option("--merge", is_flag=True, help="Join records and results of bundles, given in place of MODEL.")
+@click.option("--target", metavar="TRIPLE", help="Of the machine that measures (default: this one's kind).")
+@compile_options
+def tune_command(files: tuple[Path, ...], **arguments: Any) -> None:
+    """Find the fastest algorithms and schedules for MODEL (.onnx) by measuring, and write them as records."""
+    from onnxc.tuning.command import tune
+
+    tune(files, arguments)
 
 
 @commands.command("inspect")

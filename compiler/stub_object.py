@@ -46,6 +46,12 @@ def compile_stub(manifest: Manifest, triple: str, threads: bool, *, cache: Objec
     return _kept(cache, (stub, descriptor, target), join)
 
 
+def compile_timing(triple: str, *, cache: ObjectCache | None = None) -> bytes:
+    """The object of timing.c, which bundles of candidates have in place of a stub."""
+    source, target = '#include "timing.c"\n', zig_target(triple)
+    return _kept(cache, (source, target), lambda: _compile(source, target))
+
+
 def _kept(cache: ObjectCache | None, parts: tuple[str, ...], make: Callable[[], bytes]) -> bytes:
     if cache is None:
         return make()

@@ -34,14 +34,14 @@ class Terminal(Progress):
     ) -> None:
         self._exit.close()
 
-    def stage(self, name: str, done: int = 0, total: int = 0) -> None:
+    def stage(self, name: str, done: int = 0, total: int = 0, detail: str = "") -> None:
         if self._bar is None:
             return
         if self._task is None or name != self._stage:
             if self._task is not None:
                 self._bar.remove_task(self._task)
             self._stage, self._task = name, self._bar.add_task(name, total=total or None)
-        self._bar.update(self._task, completed=done)
+        self._bar.update(self._task, completed=done, description=f"{name}: {detail}" if detail else name)
         self._bar.refresh()
 
     def note(self, line: str) -> None:

@@ -18,6 +18,7 @@ from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_grid
 from onnxc.passes.kernels.register_tiles import choose_tile
+from onnxc.passes.kernels.schedule_space import distinct, tile_space
 
 GRAIN_NANOSECONDS = 20_000
 ALGORITHMS = {"depthwise": depthwise, "patch": patch_tiles}  # beside "direct", which is here
@@ -30,6 +31,10 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
         return depthwise.choose(p, target)
     if patch_tiles.applies(p, target) and _weights(kernel) in kernel.constants:
         return patch_tiles.choose(p, target)
+    return _choose_direct(kernel, p, target)
+
+
+def _choose_direct(kernel: KernelFunction, p: Conv, target) -> dict[str, int | str]:
     sums = contraction.arithmetic(p.elem, target, p.filters)
     apart = p.channels * p.group * p.strides[-1] * scalars.byte_width(p.elem)
     rows, vectors = choose_tile(p.pixels, p.filters, sums.lanes, target, p.taps * p.channels, row_bytes=apart)
@@ -43,6 +48,19 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     group = contraction.tiles_a_unit(tiles, panels, pixel_bytes * rows, target)
     ahead = contraction.prefetch_distance(group if isinstance(tiles, int) else 1, rows) if packed else 0
     return asdict(ConvSchedule(rows, vectors, sums.lanes, group, packed, ahead))
+
+
+def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
+    """Schedules worth trying, the heuristic's first: of its own loops, and of the others that can do it."""
+    p, first = Conv.of(kernel), choose(kernel, target)
+    direct = _choose_direct(kernel, p, target)
+    spaces = {"direct": lambda: tile_space(direct, p.pixels, p.filters, p.taps * p.channels, target)}
+    if depthwise.applies(p):
+        spaces = {"depthwise": lambda: depthwise.candidates(p, target)}
+    elif patch_tiles.applies(p, target) and _weights(kernel) in kernel.constants:
+        spaces["patch"] = lambda: patch_tiles.candidates(p, target)
+    own = spaces.pop(first["algorithm"], lambda: [first])()
+    return distinct(first, [*own, *(s for others in spaces.values() for s in others()[:4])])
 
 
 def _weights(kernel: KernelFunction) -> int:

@@ -33,6 +33,7 @@ from onnxc.passes.kernels.planes_problem import (
     problem,
 )
 from onnxc.passes.kernels.register_tiles import LATENCY
+from onnxc.passes.kernels.schedule_space import distinct, interleaved
 
 GRAIN_NANOSECONDS = 20_000
 MOST_VECTORS = 8
@@ -61,8 +62,21 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     run = -(-width // runs)
     if runs > 1:
         run = -(-run // sums.lanes) * sums.lanes
-    rows, vectors = _tile(p.filters, -(-run // sums.lanes), target)
+    rows, vectors = _tiles(p.filters, -(-run // sums.lanes), target)[0]
     return asdict(PlanesSchedule(rows, vectors, sums.lanes, run, _deep(p, run)))
+
+
+def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
+    """Other register tiles, rows a unit and lengths of runs, the heuristic's first."""
+    p, first = problem(kernel.root), choose(kernel, target)
+    ranked = _tiles(p.filters, -(-first["run"] // first["lanes"]), target)[1:7]
+    tiles = [first | {"rows": r, "vectors": v} for r, v in ranked]
+    deep = [first | {"deep": n} for n in range(1, MOST_DEEP + 1) if patch_bytes(p, first["run"], n) <= PATCH_BYTES]
+    if p.dilations[-2] != 1:
+        deep = []
+    step = first["vectors"] * first["lanes"]
+    runs = [first | {"run": -(-first["run"] // n // step) * step} for n in (2, 3)] if first["run"] > 2 * step else []
+    return distinct(first, interleaved(tiles, deep, runs))
 
 
 def _deep(p: Conv, run: int) -> int:
@@ -74,9 +88,9 @@ def _deep(p: Conv, run: int) -> int:
     return max([1, *(n for n in range(2, min(most, MOST_DEEP) + 1) if patch_bytes(p, run, n) <= PATCH_BYTES)])
 
 
-def _tile(filters: int, vectors: int, target) -> tuple[int, int]:
-    """The register tile with the fewest cycles a term: arithmetic or latency, and a part of each broadcast and
-    load (most loads cross a line)."""
+def _tiles(filters: int, vectors: int, target) -> list[tuple[int, int]]:
+    """Register tiles, the one with the fewest cycles a term first: arithmetic or latency, and a part of each broadcast
+    and load (most loads cross a line)."""
 
     def cycles(tile: tuple[int, int]) -> float:
         down, along = -(-filters // tile[0]), -(-vectors // tile[1])
@@ -89,7 +103,7 @@ def _tile(filters: int, vectors: int, target) -> tuple[int, int]:
         for r in range(1, 15)
         if r * v + v + 1 <= target.vector_registers and r <= filters and v <= max(1, vectors)
     ]
-    return min(candidates, key=lambda tile: (cycles(tile), tile))
+    return sorted(candidates, key=lambda tile: (cycles(tile), tile))
 
 
 def launch(kernel: KernelFunction) -> Launch:

@@ -24,6 +24,7 @@ from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_grid
 from onnxc.passes.kernels.register_tiles import choose_tile
+from onnxc.passes.kernels.schedule_space import tile_space
 
 GRAIN_NANOSECONDS = 20_000
 
@@ -47,6 +48,12 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     panels = (p.filters + (vectors * sums.lanes - 1)) // (vectors * sums.lanes) * p.group
     group = contraction.tiles_a_unit(tiles, panels, rows * channels * scalars.byte_width(p.elem), target)
     return asdict(ConvSchedule(rows, vectors, sums.lanes, group, packed))
+
+
+def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
+    """Other register tiles and blocks, the heuristic's first."""
+    p, phase = phase_problem(kernel)
+    return tile_space(choose(kernel, target), phase.pixels, p.filters, 512, target)
 
 
 def _weights(kernel: KernelFunction) -> int:

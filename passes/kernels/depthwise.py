@@ -21,6 +21,7 @@ from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.schedule_space import distinct
 
 GRAIN_NANOSECONDS = 20_000
 PIXELS = 8  # 4 to 8 are within 5 % of each other
@@ -44,6 +45,15 @@ def choose(p: Conv, target) -> dict[str, int | str]:
     sums = contraction.arithmetic(p.elem, target)
     pixels = PIXELS if target.vector_registers >= 32 else 4
     return asdict(DepthwiseSchedule(pixels, sums.lanes))
+
+
+def candidates(p: Conv, target) -> list[dict[str, int | str]]:
+    """Other numbers of pixels, and narrower vectors."""
+    first = choose(p, target)
+    most = target.vector_registers * 3 // 4
+    pixels = [first | {"pixels": n} for n in (4, 6, 8, 12, 16, 2, 14, 7) if n <= most]
+    narrow = [first | {"lanes": first["lanes"] // 2, "pixels": n} for n in (8, 4)] if first["lanes"] >= 8 else []
+    return distinct(first, [*pixels, *narrow])
 
 
 def launch(kernel: KernelFunction) -> Launch:

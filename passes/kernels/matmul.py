@@ -23,6 +23,7 @@ from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
 from onnxc.passes.kernels.matmul_problem import Matmul
 from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.register_tiles import MOST_VECTORS, choose_tile
+from onnxc.passes.kernels.schedule_space import tile_space
 
 GRAIN_NANOSECONDS = 20_000  # work worth a thread
 CHUNK = 1024  # terms: a tile's rows of A then fit into L1, a panel's chunk is read from L2
@@ -87,6 +88,12 @@ def _prefetch(p: Matmul, group: int, rows: int, width: int, target) -> int:
     size = dims.product((*p.batch, p.k, p.n))
     far = isinstance(size, int) and size * scalars.byte_width(p.elem) > FAR * target.l2_bytes
     return STREAM_BYTES // (width * scalars.byte_width(p.elem)) if far else 0
+
+
+def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
+    """Schedules worth trying, the heuristic's first."""
+    p = Matmul.of(kernel)
+    return tile_space(choose(kernel, target), p.rows, p.n, p.k, target, 128)
 
 
 def packings(kernel: KernelFunction) -> list[Packing]:

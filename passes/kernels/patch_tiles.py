@@ -22,6 +22,7 @@ from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
 from onnxc.passes.kernels.register_tiles import choose_tile
+from onnxc.passes.kernels.schedule_space import distinct, interleaved, tile_space
 
 GRAIN_NANOSECONDS = 20_000
 PATCH_BYTES = 32 << 10  # stays in L1 beside the weights, and is little enough for any stack
@@ -69,6 +70,14 @@ def choose(p: Conv, target) -> dict[str, int | str]:
     most = max(rows, PATCH_BYTES // _pixel_bytes(p) - p.kernel[-1])
     run = -(-width // -(-width // most)) if isinstance(width, int) and width else most // rows * rows
     return asdict(PatchSchedule(rows, vectors, sums.lanes, run))
+
+
+def candidates(p: Conv, target) -> list[dict[str, int | str]]:
+    """Other register tiles, each with shorter runs too."""
+    first = choose(p, target)
+    space = tile_space(first, p.pixels, p.filters, p.taps * p.channels, target)
+    shorter = [s | {"run": max(s["rows"], -(-s["run"] // n))} for n in (2, 4) for s in space[:2]]
+    return distinct(first, interleaved(space[1:], shorter))
 
 
 def launch(kernel: KernelFunction) -> Launch:

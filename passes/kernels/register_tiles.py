@@ -25,9 +25,22 @@ def choose_tile(
     most: int = MOST_VECTORS,
     row_bytes: dims.Dim = 0,
 ) -> tuple[int, int]:
-    """(rows, vectors) of the tile with the lowest estimate for a sum of `terms`; rows not known count as `unknown`.
+    """(rows, vectors) of the tile with the lowest estimate, see `ranked_tiles`."""
+    return ranked_tiles(rows, columns, lanes, target, terms, unknown, most, row_bytes)[0]
 
-    At most `most` vectors; rows of A lie `row_bytes` apart."""
+
+def ranked_tiles(
+    rows: dims.Dim,
+    columns: dims.Dim,
+    lanes: int,
+    target,
+    terms: dims.Dim = 512,
+    unknown: int = 1 << 16,
+    most: int = MOST_VECTORS,
+    row_bytes: dims.Dim = 0,
+) -> list[tuple[int, int]]:
+    """Every (rows, vectors) that fits, the lowest estimate for a sum of `terms` first; unknown rows count as
+    `unknown`. At most `most` vectors; rows of A lie `row_bytes` apart."""
     m = rows if isinstance(rows, int) else unknown
     n = columns if isinstance(columns, int) else 1 << 16
     heights = (
@@ -44,7 +57,7 @@ def choose_tile(
         # wide panels are read faster than tall ones (3 to 5 %), as long as they stay in cache for many rows
         return _cycles(max(1, m), max(1, n), lanes, *tile) * (0.95 if wide and tile == (6, 4) else 1.0)
 
-    return min(candidates, key=lambda tile: (cost(tile), tile[0] * tile[1], tile))
+    return sorted(candidates, key=lambda tile: (cost(tile), tile[0] * tile[1], tile))
 
 
 def _cycles(m: int, n: int, lanes: int, rows: int, vectors: int) -> float:

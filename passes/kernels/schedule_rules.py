@@ -151,7 +151,8 @@ def _planes(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
 
 
 def _winograd(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
-    return _tile(schedule, "f32", None, target)
+    lanes = arithmetic("f32", target).lanes  # the transforms' too
+    return {**_tile(schedule, "f32", None, target), "lanes": (lanes,)}
 
 
 #: (kind, algorithm) → what its fields may be

@@ -23,6 +23,7 @@ from onnxc.passes.kernels.evaluate import Evaluator
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.register_tiles import choose_tile
+from onnxc.passes.kernels.schedule_space import tile_space
 from onnxc.passes.kernels.winograd_points import SIZES
 
 
@@ -46,6 +47,13 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     count = op.attr("group") * op.attr("tiles")[1]
     rows, vectors = choose_tile(count, result[3], lanes, target, Tensor.of(op.operands[0].type).shape[3])
     return asdict(WinogradSchedule(rows, vectors, lanes))
+
+
+def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
+    """Other register tiles of the products, the heuristic's first."""
+    op, first = kernel.root, choose(kernel, target)
+    count, filters = op.attr("group") * op.attr("tiles")[1], Tensor.of(op.results[0].type).shape[3]
+    return tile_space(first, count, filters, Tensor.of(op.operands[0].type).shape[3], target, narrow=False)
 
 
 def packings(kernel: KernelFunction) -> list[Packing]:

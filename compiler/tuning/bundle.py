@@ -1,0 +1,203 @@
+"""This file writes bundles: a folder with tasks as machine code, weights and a manifest, which measure.py runs.
+
+    manifest.json      tasks, their buffers, their candidates as lists of calls
+    candidates.so      every candidate's kernels, and the timing entry (timing.c)
+    HASH.bin           weights, packed as a candidate wants them
+Self-contained: the machine that measures needs neither the model nor the compiler.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mlir import ir
+
+from onnxc import __version__
+from onnxc.build_kernel import build_object
+from onnxc.compile_pool import CompilePool, Job
+from onnxc.dialects import dims
+from onnxc.dialects.onnx import new_context
+from onnxc.errors import CompilerBug, OnnxcError
+from onnxc.link import link_shared
+from onnxc.passes import lowering  # noqa: F401  (fills the tables)
+from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.kernels.kinds import KINDS
+from onnxc.passes.kernels.packing import Packing, set_packed_types
+from onnxc.runtime.measure import FORMAT
+from onnxc.stub_object import compile_timing
+from onnxc.tuning.tasks import Buffer, Call, Candidate, Task
+
+LIBRARY = "candidates.so"
+ENTRIES = ("onnxc_time_steps", "onnxc_run_pieces")
+
+
+@dataclass
+class Built:
+    """A call as machine code wants it: the kernel's text under a name of its own, what is packed, the arguments."""
+
+    job: Job
+    packings: list[Packing]
+    arguments: list[str | int]
+    extent: int
+    grain: int
+
+
+@dataclass(frozen=True)
+class Portion:
+    """A task with those of its candidates that are to be measured now (numbers, 0 first), and seconds for it."""
+
+    task: Task
+    numbers: Sequence[int]
+    seconds: float = 3600.0
+
+
+class BundleWriter:
+    """Writes bundles for one target: `threads` as in the model's runs, `cold_bytes` of weights between two uses."""
+
+    def __init__(self, pool: CompilePool, threads: int, cold_bytes: int) -> None:
+        self.pool, self.threads, self.cold_bytes = pool, threads, cold_bytes
+
+    def write(self, folder: Path, portions: Sequence[Portion]) -> list[list[int]]:
+        """Writes a bundle; returns, for each portion, the numbers of the candidates that are in it.
+
+        Candidates that cannot be emitted or compiled are left out, and portions of whose first ones that is so.
+        """
+        folder.mkdir(parents=True, exist_ok=True)
+        built = [[self._build(p.task.candidates[n]) for n in p.numbers] for p in portions]
+        objects = self._compile([b.job for row in built for calls in row for b in calls or ()])
+        tasks, taken, export = [], [], []
+        for portion, row in zip(portions, built, strict=True):
+            able = [c is not None and all(b.job.name in objects for b in c) for c in row]
+            if not able[0]:
+                taken.append([])
+                continue
+            chosen = [(n, calls) for n, calls, fine in zip(portion.numbers, row, able, strict=True) if fine and calls]
+            taken.append([n for n, _ in chosen])
+            export += [b.job.name for _, calls in chosen for b in calls]
+            tasks.append(_Writer(folder, portion, self.cold_bytes).facts(chosen))
+        export = list(dict.fromkeys(export))  # candidates share kernels
+        code = [objects[name] for name in export]
+        timing = compile_timing(self.pool.target.triple, cache=self.pool.cache)
+        link_shared([*code, timing], folder / LIBRARY, soname=LIBRARY, export=[*export, *ENTRIES])
+        manifest = {"format": FORMAT, "onnxc": __version__, "target": self.pool.target.key, "threads": self.threads}
+        text = json.dumps({**manifest, "tasks": tasks}, indent=1)
+        (folder / "manifest.json").write_text(text + "\n", "utf-8")
+        return taken
+
+    def _build(self, candidate: Candidate) -> list[Built] | None:
+        try:
+            return [build_call(call, self.pool.target) for call in candidate.calls]
+        except (OnnxcError, CompilerBug, TypeError, ValueError, KeyError, ir.MLIRError):
+            return None  # a schedule that this kernel does not know or cannot have
+
+    def _compile(self, jobs: Sequence[Job]) -> dict[str, bytes]:
+        """Objects by name; what cannot be compiled is left out."""
+        try:
+            return {job.name: code for job, code in self.pool.stream(build_object, jobs) if isinstance(code, bytes)}
+        except CompilerBug:  # one of them is to blame: the others are kept
+            done = {}
+            for job in jobs:
+                try:
+                    (done[job.name],) = self.pool.map(build_object, [job])
+                except (OnnxcError, CompilerBug):
+                    continue
+            return done
+
+
+def build_call(call: Call, target: Any) -> Built:
+    """The kernel of a call with its schedule, launch and packing, named by what it is made of."""
+    symbol = "k_" + hashlib.blake2b(f"{call.text}{call.schedule}".encode(), digest_size=8).hexdigest()
+    with new_context(), ir.Location.unknown():
+        module = ir.Module.parse(call.text)
+        function = module.body.operations[0]
+        function.attributes["sym_name"] = ir.StringAttr.get(symbol)
+        if call.schedule is not None:
+            function.attributes["kernel.schedule"] = schedule_attribute(call.schedule)
+        kernel = KernelFunction.of(function)
+        kind = KINDS[kernel.kind]
+        launch = kind.launch(kernel)
+        function.attributes["kernel.extent"] = ir.StringAttr.get(str(launch.extent))
+        function.attributes["kernel.grain"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), launch.grain)
+        packings = getattr(kind, "packings", lambda _: [])(kernel)
+        if packings:
+            set_packed_types(kernel, packings)
+        kernel = KernelFunction.of(function)
+        arguments: list[str | int] = [*call.operands, *call.results]
+        for packing in packings:
+            arguments[packing.position] = packed_name(call.operands[packing.position], packing)
+        arguments += ["status"] if kernel.failures else []
+        arguments += [call.values[s] for s in kernel.symbols]
+        extent = dims.evaluate(launch.extent, call.values)
+        return Built(Job(symbol, str(function.operation)), packings, arguments, extent, launch.grain)
+
+
+def schedule_attribute(schedule: Mapping[str, int | str]) -> ir.Attribute:
+    i64 = ir.IntegerType.get_signless(64)
+    return ir.DictAttr.get(
+        {k: ir.IntegerAttr.get(i64, v) if isinstance(v, int) else ir.StringAttr.get(v) for k, v in schedule.items()}
+    )
+
+
+def packed_name(name: str, packing: Packing) -> str:
+    return f"{name}:{packing.layout}"
+
+
+class _Writer:
+    """Writes one task's weights and tells its facts."""
+
+    def __init__(self, folder: Path, portion: Portion, cold_bytes: int) -> None:
+        self.folder, self.portion, self.task, self.cold_bytes = folder, portion, portion.task, cold_bytes
+        self.buffers: dict[str, dict[str, Any]] = {}
+
+    def facts(self, chosen: Sequence[tuple[int, list[Built]]]) -> dict[str, Any]:
+        candidates = []
+        for number, built in chosen:
+            candidate = self.task.candidates[number]
+            steps = [self._step(call, b) for call, b in zip(candidate.calls, built, strict=True)]
+            candidates.append({"choice": candidate.choice, "tolerance": candidate.tolerance, "steps": steps})
+        return {
+            "name": self.task.signature,
+            "library": LIBRARY,
+            "cold_bytes": self.cold_bytes,
+            "seconds": self.portion.seconds,
+            "buffers": self.buffers,
+            "candidates": candidates,
+            "reference": next(i for i, (n, _) in enumerate(chosen) if n == self.task.reference),
+        }
+
+    def _step(self, call: Call, built: Built) -> dict[str, Any]:
+        packings = {packing.position: packing for packing in built.packings}
+        for i, name in enumerate([*call.operands, *call.results]):
+            buffer = self.task.buffers[name]
+            if buffer.role == "weight":
+                self._weight(name, buffer, packings.get(i))
+            else:
+                self.buffers[name] = {"bytes": buffer.size, "dtype": buffer.dtype, "role": buffer.role}
+        if "status" in built.arguments:
+            self.buffers["status"] = {"bytes": 4, "dtype": "int32", "role": "status"}
+        return {
+            "symbol": built.job.name,
+            "args": built.arguments,
+            "extent": built.extent,
+            "grain": built.grain,
+        }
+
+    def _weight(self, name: str, buffer: Buffer, packing: Packing | None) -> None:
+        known = name if packing is None else packed_name(name, packing)
+        if known in self.buffers:
+            return
+        assert buffer.content is not None
+        array = buffer.content()
+        if packing is not None:
+            array = packing.make(array)
+        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        file = f"{hashlib.blake2b(data.data, digest_size=10).hexdigest()}.bin"
+        if not (self.folder / file).exists():
+            data.tofile(self.folder / file)
+        self.buffers[known] = {"bytes": data.nbytes, "dtype": str(array.dtype), "role": "weight", "file": file}

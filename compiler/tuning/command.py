@@ -1,0 +1,119 @@
+"""This file is the `onnxc tune` command, and `compile --tune`: arguments in, records and a report out."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from onnxc.bench_report import duration
+from onnxc.errors import UNREADABLE, OnnxcError
+from onnxc.leftovers import temporary_folder
+from onnxc.link import check_output
+from onnxc.options import Options
+from onnxc.progress import Progress
+from onnxc.terminal import Terminal
+from onnxc.tuning.records import Records
+from onnxc.tuning.runners import runner_for
+from onnxc.tuning.tune import Summary, Tuner, merge, read_results
+
+SHOWN = 12  # records, those that save most
+
+
+def tune(files: Sequence[Path], arguments: dict[str, Any]) -> None:
+    """Tunes, joins records, or goes one of the two ways of a bundle, as the arguments say."""
+    from onnxc.cli import read_options
+
+    output: Path = arguments["output"]
+    check_output(output)
+    if arguments["merge"]:
+        _merge(files, output)
+        return
+    if len(files) > 1:
+        raise OnnxcError("one model is tuned at a time", hint="files of records: --merge", exit_code=UNREADABLE)
+    (model,) = files
+    options = read_options({**arguments, "threads": None})
+    options = replace(options, mcpu=options.mcpu or ("native" if options.target is None else None))
+    with Terminal(options.verbose) as terminal, temporary_folder() as folder:
+        known = _known(arguments, output, terminal)
+        tuner = Tuner(model, options, known, output, threads=arguments["threads"], progress=terminal)
+        if arguments["runner"] == "bundle":
+            count = tuner.write_bundle(folder / "bundle", arguments["budget"])
+            sys.stdout.write(f"{output}: {count} problems; python -m onnxc.runtime.measure {output} -o results.json\n")
+            return
+        with runner_for(arguments["runner"]) as runner:
+            summary = tuner.run(runner, folder, arguments["budget"])
+    sys.stdout.write(report(model, tuner, summary))
+
+
+def tuned_options(model: Path, options: Options, budget: float, progress: Progress) -> Options:
+    """The options with records of a tuning of `budget` seconds, added to those that they have."""
+    options = replace(options, mcpu=options.mcpu or "native")
+    known = options.tuning if isinstance(options.tuning, Records) else Records()
+    if isinstance(options.tuning, Path):
+        known, _ = Records.read(options.tuning)
+    with temporary_folder() as folder, runner_for("local") as runner:
+        tuner = Tuner(model, options, known, folder / "records.jsonl", threads=options.threads or 1, progress=progress)
+        summary = tuner.run(runner, folder, budget)
+    for line in report(model, tuner, summary).splitlines():
+        progress.say(line)
+    return replace(options, tuning=summary.records)
+
+
+def _known(arguments: dict[str, Any], output: Path, progress: Progress) -> Records:
+    """Records to go on from: those of --tuning, and of the output's file with --resume."""
+    known = Records()
+    for path in (arguments["tuning"], output if arguments["resume"] and output.exists() else None):
+        if path is not None:
+            records, warnings = Records.read(path)
+            known = known.merge(records)
+            for line in warnings:
+                progress.say(f"warning: {line}")
+    return known
+
+
+def _merge(files: Sequence[Path], output: Path) -> None:
+    merged, warnings = merge([_records(file) for file in files], output)
+    for line in warnings:
+        sys.stderr.write(f"warning: {line}\n")
+    sys.stdout.write(f"{output}: {len(merged)} records from {len(files)} files\n")
+
+
+def _records(path: Path) -> tuple[Records, list[str]]:
+    """The records in a file, or those that a bundle's results come to."""
+    if path.suffix != ".json":
+        return Records.read(path)
+    try:
+        return read_results(json.loads(path.read_text("utf-8"))), []
+    except OSError as error:
+        raise OnnxcError(f"cannot be read: {error.strerror}", file=path, exit_code=UNREADABLE) from error
+    except (ValueError, KeyError, TypeError) as error:
+        why = f"{type(error).__name__}: {error}"
+        raise OnnxcError("holds no results of a bundle", file=path, why=why, exit_code=UNREADABLE) from error
+
+
+def report(model: Path, tuner: Tuner, summary: Summary) -> str:
+    """What was found, a line a record that saves time, and what came of it for the model."""
+    plural = "" if tuner.threads == 1 else "s"
+    lines = [
+        f"{model.name} for {tuner.target}, {tuner.threads} thread{plural}: {summary.problems} problems, "
+        f"{summary.measured} candidates measured in {summary.seconds:.0f} s, {summary.better} better than the heuristic"
+    ]
+    better = sorted((s for s in tuner.states if s.best), key=lambda state: -state.saved)
+    for state in better[:SHOWN]:
+        ns, before = state.figures["ns"] / 1e9, state.figures["default_ns"] / 1e9
+        lines.append(f"  {duration(before):>9} → {duration(ns):>9}  ×{state.task.count:<3} {state.task.signature[:90]}")
+    if len(better) > SHOWN:
+        lines.append(f"  … and {len(better) - SHOWN} more")
+    c = summary.comparison
+    if c is not None:
+        lines.append(
+            f"the tuned model takes {c.ratio:.3f} of the untuned one's time (quartiles {c.low:.3f} – {c.high:.3f}): "
+            f"{duration(c.untuned)} → {duration(c.tuned)}"
+        )
+    if summary.dropped:
+        lines.append("as a whole it is slower: what was found is dropped")
+    return "\n".join(lines) + f"\n{tuner.output}: {len(summary.records)} records\n"

@@ -1,0 +1,188 @@
+"""This file finds the problems of a model: its distinct kernels, and its convolutions with all that is fused to them.
+
+The model goes through the compiler's own passes up to the choice of schedules; what main calls there is what a task
+measures. A convolution may become several kernels, differently for each algorithm: for each algorithm the model goes
+through the passes once more, and the convolution's calls are those whose nodes are the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from mlir import ir
+
+from onnxc.dialects import dims
+from onnxc.dialects.types import Tensor
+from onnxc.dialects.weights import constant_array, dtype_of
+from onnxc.driver import Compilation
+from onnxc.feeds import resolve_shape
+from onnxc.options import Options
+from onnxc.passes.apply_choices import apply_choices
+from onnxc.passes.choose_schedules import choose_schedules
+from onnxc.passes.contract import PassFunction, Program
+from onnxc.passes.rewriting import operations
+from onnxc.pipeline import PIPELINE
+from onnxc.progress import SILENT
+from onnxc.refusals import complete_refusals
+from onnxc.runtime.element_types import numpy_type
+from onnxc.signature import input_values
+from onnxc.tuning.tasks import Buffer, Call
+
+Hook = Callable[[Program], None]
+
+
+@dataclass
+class Lowered:
+    """A model at level kernels with schedules, and the sizes that its symbolic dims are taken for."""
+
+    program: Program
+    sizes: dict[str, int]
+    functions: dict[str, ir.Operation] = field(default_factory=dict)
+    calls: list[ir.Operation] = field(default_factory=list)
+
+    @property
+    def weight_bytes(self) -> int:
+        return sum(self.program.weights.nbytes(key) for key in self.program.weights)
+
+
+def lower(model: Path, options: Options, hook: Hook | None = None) -> Lowered:
+    """Takes a model to level kernels. `hook` sees the graph right before algorithms are chosen."""
+    run = Compilation(options, SILENT)
+    program = run.import_model(model, "model")
+    with complete_refusals(program):
+        for function in _passes():
+            if function is apply_choices and hook is not None:
+                with program.context:
+                    hook(program)
+            function(program)
+    with program.context:
+        lowered = Lowered(program, _sizes(program, options))
+        for op in program.module.body.operations:
+            if "kernel.kind" in op.attributes:
+                lowered.functions[ir.StringAttr(op.attributes["sym_name"]).value] = op
+            else:
+                block = op.regions[0].blocks[0]
+                lowered.calls += [o for o in operations(block) if o.name in ("kernel.call", "kernel.scratch")]
+    return lowered
+
+
+def _passes() -> Iterator[PassFunction]:
+    for passes in PIPELINE.values():
+        for function in passes:
+            yield function
+            if function is choose_schedules:
+                return
+
+
+def _sizes(program: Program, options: Options) -> dict[str, int]:
+    """What main's symbols stand for: the dims that the options set, and usual sizes for others, as `run` has them."""
+    known = dict(options.dims)
+    main = next(f for f in program.module.body.operations if "kernel.kind" not in f.attributes)
+    sizes: dict[str, int] = {}
+    for value, argument in zip(input_values(program), main.regions[0].blocks[0].arguments, strict=True):
+        shape = resolve_shape(_Input(value.name, numpy_type(value.dtype).name, value.dtype, value.dims), known)
+        for d, size in zip(Tensor.of(argument.type).dims, shape, strict=True):
+            if not isinstance(d, int):
+                sizes.setdefault(str(d), size)
+    return sizes
+
+
+@dataclass(frozen=True)
+class _Input:
+    """An input as feeds.py wants it."""
+
+    name: str
+    type: str
+    dtype: int
+    shape: tuple[int | str | None, ...]
+
+
+class Chain:
+    """Calls of main that belong together, as calls of a task: values become names of buffers.
+
+    None of it holds on to the IR but the weights, which are read when they are asked for.
+    """
+
+    def __init__(self, lowered: Lowered, ops: Iterable[ir.Operation], prefix: str = "") -> None:
+        self.lowered, self.prefix, self.ops = lowered, prefix, list(ops)
+        self.buffers: dict[str, Buffer] = {}
+        self._names: dict[ir.Value, str] = {}
+        self._made = {r for op in self.ops for r in op.results}
+        self._counts = dict.fromkeys(("input", "output", "scratch"), 0)
+        self.calls = tuple(call for op in self.ops if (call := self._call(op)) is not None)
+
+    def _call(self, op: ir.Operation) -> Call | None:
+        values = self._values(op)
+        operands = tuple(self._name(v, values) for v in op.operands)
+        results = tuple(self._name(r, values) for r in op.results)
+        if op.name == "kernel.scratch":
+            return None
+        callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+        return Call(str(self.lowered.functions[callee]), operands, results, values)
+
+    def _values(self, op: ir.Operation) -> dict[str, int]:
+        if op.name == "kernel.scratch":
+            return {}
+        entries = {e.name: dims.parse(ir.StringAttr(e.attr).value) for e in ir.DictAttr(op.attributes["dims"])}
+        return {name: _evaluate(d, self.lowered.sizes) for name, d in entries.items()}
+
+    def _name(self, v: ir.Value, values: Mapping[str, int]) -> str:
+        v = _behind_views(v)
+        if v not in self._names:
+            self._names[v] = self._define(v)
+        return self._names[v]
+
+    def _define(self, v: ir.Value) -> str:
+        tensor = Tensor.of(v.type)
+        dtype = dtype_of(tensor.elem)
+        size = _evaluate(tensor.numel, self.lowered.sizes) * dtype.itemsize
+        owner = v.owner
+        if not isinstance(owner, ir.Block) and owner.name == "onnx.Constant":
+            return self._weight(owner, size, dtype)
+        role = "input"
+        if v in self._made:
+            role = "scratch" if owner.name == "kernel.scratch" or self._stays(v) else "output"
+        name = f"{self.prefix if role == 'scratch' else ''}{role}{self._counts[role]}"
+        self._counts[role] += 1
+        self.buffers[name] = Buffer(size, dtype.name, role)
+        return name
+
+    def _stays(self, v: ir.Value) -> bool:
+        """Whether only calls of this chain read it."""
+        users = [use.owner.operation for use in v.uses]
+        return all(self._stays(u.results[0]) if u.name == "kernel.view" else u in self.ops for u in users)
+
+    def _weight(self, constant: ir.Operation, size: int, dtype: np.dtype) -> str:
+        store = self.lowered.program.weights
+        stored = "weight" in constant.attributes
+        name = ir.StringAttr(constant.attributes["weight"]).value if stored else f"value {constant.attributes['value']}"
+
+        def content() -> np.ndarray:
+            with self.lowered.program.context:
+                array = constant_array(constant, store)
+            assert array is not None
+            return array
+
+        self.buffers[name] = Buffer(size, dtype.name, "weight", content)
+        return name
+
+
+def _behind_views(v: ir.Value) -> ir.Value:
+    while not isinstance(v.owner, ir.Block) and v.owner.name == "kernel.view":
+        v = v.owner.operands[0]
+    return v
+
+
+class UnknownSize(Exception):
+    """A size that only a run tells."""
+
+
+def _evaluate(d: dims.Dim, sizes: Mapping[str, int]) -> int:
+    if isinstance(d, int):
+        return d
+    if not set(dims.symbols(d)) <= set(sizes):
+        raise UnknownSize(str(d))
+    return dims.evaluate(d, sizes)

@@ -1,0 +1,148 @@
+"""This file makes the tasks of a model: one for each distinct convolution and one for each distinct kernel.
+
+A convolution's candidates are the algorithms that can do it, each with all its kernels at the heuristic's schedules; a
+kernel's are what its kind proposes (`candidates`), in the order of the kind's cost model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+
+from mlir import ir
+
+from onnxc.dialects.onnx import OnnxOp, node_name
+from onnxc.options import Options
+from onnxc.passes.contract import Program
+from onnxc.passes.conv_algorithms import ATTRIBUTE, applicable_algorithms
+from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.kernels.kinds import KINDS
+from onnxc.passes.kernels.schedule_rules import refusal
+from onnxc.passes.rewriting import functions, operations
+from onnxc.passes.signatures import conv_signature, kernel_signature
+from onnxc.tuning.extraction import Chain, Lowered, UnknownSize, lower
+from onnxc.tuning.tasks import Candidate, Task
+
+TOLERANCE = 1e-4  # of the results' scale: what another algorithm may change
+
+
+def kernel_tasks(lowered: Lowered) -> list[Task]:
+    """A task for each distinct kernel that has a choice, and whose sizes are known."""
+    tasks: dict[str, Task] = {}
+    with lowered.program.context:
+        for name, function in lowered.functions.items():
+            kernel = KernelFunction.of(function)
+            calls = [op for op in lowered.calls if _callee(op) == name]
+            propose = getattr(KINDS[kernel.kind], "candidates", None)
+            if propose is None or not calls:
+                continue
+            target = lowered.program.options.target
+            schedules = [s for s in propose(kernel, target) if refusal(kernel, s, target) is None]
+            signature = kernel_signature(kernel)
+            if signature in tasks:
+                tasks[signature].count += len(calls)
+            elif len(schedules) > 1 and (chain := _chain(lowered, calls[:1])) is not None:
+                (call,) = chain.calls
+                found = [Candidate({"schedule": dict(s)}, (call.with_schedule(s),)) for s in schedules]
+                tasks[signature] = Task(signature, len(calls), chain.buffers, found)
+    return list(tasks.values())
+
+
+def _callee(op: ir.Operation) -> str:
+    return ir.FlatSymbolRefAttr(op.attributes["callee"]).value if op.name == "kernel.call" else ""
+
+
+def _chain(lowered: Lowered, ops: Iterable[ir.Operation], prefix: str = "") -> Chain | None:
+    try:
+        return Chain(lowered, ops, prefix)
+    except UnknownSize:
+        return None
+
+
+class Convolutions:
+    """The convolutions of a model, each marked by a location of its own that stays with all it becomes."""
+
+    def __init__(self, model: Path, options: Options) -> None:
+        self.model, self.options = model, options
+        self.signatures: dict[str, str] = {}  # mark → signature
+        self.algorithms: dict[str, tuple[str, ...]] = {}  # signature → those that can do it
+        self.plain = lower(model, options, self._mark)
+        names = sorted({name for can in self.algorithms.values() for name in can})
+        self.variants = {name: lower(model, options, lambda p, n=name: self._mark(p, n)) for name in names}
+
+    def _mark(self, program: Program, algorithm: str = "") -> None:
+        target, strict = program.options.target, bool(self.options.strict)
+        ops = [op for f in functions(program.module) for op in operations(f.regions[0].blocks[0])]
+        for number, op in enumerate(op for op in ops if op.name == "kernel.conv"):
+            mark, signature = f"{node_name(op.location)} (convolution {number})", conv_signature(OnnxOp(op))
+            op.location = ir.Location.name(mark)
+            can = self.algorithms.setdefault(signature, applicable_algorithms(OnnxOp(op), target, strict))
+            self.signatures[mark] = signature
+            if algorithm in can:
+                op.attributes[ATTRIBUTE] = ir.StringAttr.get(algorithm)
+
+    def tasks(self) -> list[Task]:
+        """A task for each distinct convolution that several algorithms can do."""
+        marks: dict[str, list[str]] = {}
+        for mark, signature in self.signatures.items():
+            if len(self.algorithms[signature]) > 1:
+                marks.setdefault(signature, []).append(mark)
+        found = [self._task(signature, own) for signature, own in marks.items()]
+        return [task for task in found if task is not None]
+
+    def _task(self, signature: str, marks: list[str]) -> Task | None:
+        names = self.algorithms[signature]
+        nodes = self._fused_with(marks[0], names)
+        chains = {name: self._calls_of(self.variants[name], nodes, f"{name} ") for name in names}
+        plain = self._calls_of(self.plain, nodes, "")
+        if plain is None or "direct" not in chains or chains["direct"] is None:
+            return None
+        default = next((n for n, c in chains.items() if c is not None and _same(c, plain)), None)
+        if default is None:
+            return None
+        order = [default, *(name for name in names if name != default)]
+        able = [(name, chain) for name in order if (chain := chains[name]) is not None and _fits(chain, plain)]
+        tolerance = 0.0 if self.options.strict else TOLERANCE
+        candidates = [Candidate({"algorithm": name}, chain.calls, tolerance) for name, chain in able]
+        buffers = {name: buffer for _, chain in able for name, buffer in chain.buffers.items()}
+        reference = [name for name, _ in able].index("direct")
+        return Task(signature, len(marks), buffers, candidates, reference) if len(able) > 1 else None
+
+    def _fused_with(self, mark: str, names: Iterable[str]) -> set[str]:
+        """The nodes that some algorithm's kernels compute together with the convolution."""
+        nodes = {mark}
+        while True:
+            wider = set(nodes)
+            for lowered in (self.plain, *(self.variants[name] for name in names)):
+                with lowered.program.context:
+                    wider.update(n for op in lowered.calls for n in _nodes(op) if nodes & _nodes(op))
+            if wider == nodes or any(node in self.signatures for node in wider - {mark}):
+                return nodes if wider == nodes else {mark}
+            nodes = wider
+
+    def _calls_of(self, lowered: Lowered, nodes: set[str], prefix: str) -> Chain | None:
+        with lowered.program.context:
+            calls = [op for op in lowered.calls if op.name == "kernel.call" and nodes & _nodes(op)]
+            if any(node in self.signatures and node not in nodes for op in calls for node in _nodes(op)):
+                return None  # computed together with another convolution
+            used = {v for op in calls for v in op.operands}
+            scratch = [op for op in lowered.calls if op.name == "kernel.scratch" and op.results[0] in used]
+            return _chain(lowered, [*scratch, *calls], prefix) if calls else None
+
+
+def _nodes(op: ir.Operation) -> set[str]:
+    return {ir.StringAttr(n).value for n in op.attributes["nodes"]} - {""} if op.name == "kernel.call" else set()
+
+
+def _same(one: Chain, other: Chain) -> bool:
+    return [(c.text, c.values) for c in one.calls] == [(c.text, c.values) for c in other.calls]
+
+
+def _fits(chain: Chain, plain: Chain) -> bool:
+    """Whether it reads and writes what the plain one does."""
+
+    def ends(c: Chain) -> dict:
+        return {n: replace(b, content=None) for n, b in c.buffers.items() if b.role in ("input", "output")}
+
+    return ends(chain) == ends(plain)

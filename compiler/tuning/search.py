@@ -1,0 +1,181 @@
+"""This file searches: problems by weight, candidates in the cost models' order, a few at a time, until time is out.
+
+Every problem gets its first candidates before any gets its next ones, so that most of what can be gained is gained
+early. When a problem's candidates are through, what else was close is combined with the best. The records are written
+after each change, so whatever ends the search, what was found is there.
+"""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from onnxc.passes.kernels.schedule_space import crossed
+from onnxc.tuning.bundle import BundleWriter, Portion
+from onnxc.tuning.records import Record
+from onnxc.tuning.runners import Results, Runner
+from onnxc.tuning.tasks import Candidate, Task
+
+PORTION = 7  # candidates of a problem that are measured before the next problem's turn
+CLOSE = 1.02  # times as slow as the best: worth combining with it
+MOST_CROSSED = 6
+TILE = {"rows", "vectors", "lanes", "algorithm", "pixels"}  # entries that belong together
+
+
+@dataclass
+class State:
+    """How far a problem has come: the candidates to be measured, the best, and the last result's figures."""
+
+    task: Task
+    waiting: list[int]
+    best: int = 0
+    figures: dict[str, Any] = field(default_factory=dict)
+    close: list[int] = field(default_factory=list)
+    measured: int = 0
+    done: bool = False
+
+    @property
+    def saved(self) -> float:
+        """Nanoseconds of a run of the model that the best saves."""
+        figures = self.figures
+        return self.task.count * (figures["default_ns"] - figures["ns"]) if figures else 0.0
+
+
+class Search:
+    """Measures the candidates of problems through a runner; `found(record)` hears of each choice.
+
+    `folder`: for bundles, each of which is gone when it has been measured.
+    """
+
+    def __init__(
+        self, writer: BundleWriter, runner: Runner, folder: Path, found: Callable[[Record], None],
+        told: Callable[[str], None],
+    ) -> None:  # fmt: skip
+        self.writer, self.runner, self.folder = writer, runner, folder
+        self.found, self.told = found, told
+        self.states: list[State] = []
+        self._bundles = 0
+
+    @property
+    def measured(self) -> int:
+        return sum(state.measured for state in self.states)
+
+    @property
+    def saved(self) -> float:
+        return sum(state.saved for state in self.states)
+
+    def explore(self, tasks: Sequence[Task], until: float, known: Callable[[Task], Candidate | None]) -> None:
+        """Measures until all candidates are through or the time (of time.monotonic) is `until`.
+
+        `known`: an earlier record's choice, with which a problem begins; those come after problems without.
+        """
+        if not tasks:
+            return
+        self._profile(tasks)
+        states = [_begin(task, known(task)) for task in sorted(tasks, key=lambda t: -t.weight) if task.ns]
+        self.states += states
+        queue = sorted(states, key=lambda state: state.best != 0)
+        flying: dict[Future[Results], tuple[State, list[int]]] = {}
+        while queue or flying:
+            while queue and len(flying) < self.runner.width and time.monotonic() < until:
+                state = queue.pop(0)
+                future, numbers = self._send(state, until)
+                flying[future] = state, numbers
+            if not flying:
+                break
+            for future in wait(flying, return_when=FIRST_COMPLETED).done:
+                state, numbers = flying.pop(future)
+                self._take(state, numbers, future.result()[0])
+                if not state.done:
+                    queue.append(state)
+
+    def _profile(self, tasks: Sequence[Task]) -> None:
+        """Times every problem with the heuristic's choice; one that cannot be run has no time, and is left."""
+        self.told("timing what there is")
+        folder = self._next_folder()
+        taken = self.writer.write(folder, [Portion(task, sorted({0, task.reference})) for task in tasks])
+        results = iter(self.runner.submit(folder).result())
+        for task, numbers in zip(tasks, taken, strict=True):
+            result = next(results) if numbers else {"error": "it cannot be built"}
+            if "error" in result:
+                self.told(f"left out: {task.signature}: {result['error']}")
+            else:
+                task.ns = result["default_ns"]
+
+    def _send(self, state: State, until: float) -> tuple[Future[Results], list[int]]:
+        """Starts measuring the next candidates of a problem."""
+        fresh, state.waiting = state.waiting[:PORTION], state.waiting[PORTION:]
+        numbers = list(dict.fromkeys([0, state.best, state.task.reference, *fresh]))
+        folder = self._next_folder()
+        (taken,) = self.writer.write(folder, [Portion(state.task, numbers, max(1.0, until - time.monotonic()))])
+        state.measured += len(fresh)
+        flight = self.runner.submit(folder), taken
+        shutil.rmtree(folder)
+        return flight
+
+    def _take(self, state: State, numbers: list[int], result: dict[str, Any]) -> None:
+        if "error" in result:
+            state.done = True
+            self.told(f"left out: {state.task.signature}: {result['error']}")
+            return
+        state.figures = result
+        state.best = numbers[result["winner"]]
+        for number, told in zip(numbers, result["candidates"], strict=True):
+            if told["verdict"] == "failed":
+                self.told(f"rejected: {dict(state.task.candidates[number].choice)}: {told['why']}")
+            elif told.get("ratio", 2.0) < CLOSE and number != state.best:
+                state.close.append(number)
+        if not state.waiting and state.best and state.close:
+            self._cross(state)
+        state.done = not state.waiting
+        if state.best or state.done:
+            self.found(self._record(state))
+
+    def _cross(self, state: State) -> None:
+        """The best with what else was close, as further candidates."""
+        candidates = state.task.candidates
+        first, best = candidates[0].choice, candidates[state.best].choice
+        close, state.close = state.close, []
+        if "schedule" not in best:
+            return
+        for number in close[:MOST_CROSSED]:
+            schedule = crossed(first["schedule"], best["schedule"], candidates[number].choice["schedule"])
+            changed = {key for key, value in schedule.items() if best["schedule"].get(key) != value}
+            if changed and not changed & TILE and all(schedule != c.choice["schedule"] for c in candidates):
+                state.waiting.append(len(candidates))
+                (call,) = candidates[0].calls
+                candidates.append(Candidate({"schedule": schedule}, (call.with_schedule(schedule),)))
+
+    def _record(self, state: State) -> Record:
+        figures = state.figures
+        return Record(
+            signature=state.task.signature,
+            target=self.writer.pool.target.key,
+            choice=state.task.candidates[state.best].choice,
+            ns=round(figures["ns"], 1),
+            default_ns=round(figures["default_ns"], 1),
+            threads=self.writer.threads,
+            rounds=figures.get("rounds", 0),
+            spread=round(figures.get("spread", 0.0), 4),
+        )
+
+    def _next_folder(self) -> Path:
+        self._bundles += 1
+        return self.folder / str(self._bundles)
+
+
+def _begin(task: Task, known: Candidate | None) -> State:
+    """A problem's state; a known choice is the first to be tried, among the candidates or beside them."""
+    number = 0
+    if known is not None:
+        choices = [candidate.choice for candidate in task.candidates]
+        if known.choice not in choices:
+            task.candidates.append(known)
+        number = [candidate.choice for candidate in task.candidates].index(known.choice)
+    waiting = [n for n in range(1, len(task.candidates)) if n != number]
+    return State(task, waiting, number)

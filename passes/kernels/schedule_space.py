@@ -1,0 +1,84 @@
+"""This file spans the schedules worth trying around a heuristic's: other register tiles, blocks, distances, widths.
+
+Kinds with register tiles speak of the same things in their schedules (rows, vectors, lanes, group, prefetch, chunk …),
+so the space around a schedule is made here; what a kernel cannot have, schedule_rules.py keeps out of it. No schedule
+changes a bit of the result.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping
+
+from onnxc.dialects import dims
+from onnxc.passes.kernels.register_tiles import ranked_tiles
+
+Schedule = dict[str, "int | str"]
+
+TILES = 7  # of the register tiles that the cost model ranks
+DISTANCES = (0, 1, 16, 32)
+CHUNKS = (0, 512, 1024, 2048)
+
+
+def tile_space(
+    first: Schedule,
+    rows: dims.Dim,
+    columns: dims.Dim,
+    terms: dims.Dim,
+    target,
+    unknown: int = 1 << 16,
+    narrow: bool = True,
+) -> list[Schedule]:
+    """`first`, then tiles and other entries in turn, each the better ones of its sort first.
+
+    `narrow`: also vectors of half the width: columns that do not fill the wide ones, or CPUs that split them."""
+    lanes = first["lanes"]
+    ranked = ranked_tiles(rows, columns, lanes, target, terms, unknown) if lanes > 1 else []
+    other = [first | {"rows": r, "vectors": v} for r, v in ranked[:TILES]]
+    half = ranked_tiles(rows, columns, lanes // 2, target, terms, unknown)[:2] if narrow and lanes >= 8 else []
+    halves = [first | {"rows": r, "vectors": v, "lanes": lanes // 2} for r, v in half]
+    tiles, narrower = ([regrouped(first, s) for s in found] for found in (other, halves))
+    return distinct(first, interleaved(tiles, blocks(first), narrower))
+
+
+def regrouped(first: Mapping, schedule: Schedule) -> Schedule:
+    """The schedule with as many rows a unit as `first` has, so that blocks still fit their cache."""
+    if "group" not in schedule:
+        return schedule
+    return schedule | {"group": max(1, -(-first["group"] * first["rows"] // schedule["rows"]))}
+
+
+def blocks(first: Schedule) -> list[Schedule]:
+    """Other cache blocks, prefetch distances and chunks with the same register tile."""
+    found = []
+    if "group" in first:
+        found += [first | {"group": max(1, group)} for group in scaled(first["group"], (2, 0.5, 4, 0.25))]
+    if first.get("packed") and "prefetch" in first:
+        found += [first | {"prefetch": distance} for distance in DISTANCES]
+    if "chunk" in first:
+        found += [first | {"chunk": chunk} for chunk in CHUNKS]
+    return found
+
+
+def scaled(value: int, factors: Iterable[float]) -> list[int]:
+    return [max(1, round(value * factor)) for factor in factors]
+
+
+def interleaved(*sorts: Iterable[Schedule]) -> Iterator[Schedule]:
+    """One of each sort in turn, until all are through."""
+    for row in itertools.zip_longest(*sorts):
+        yield from (schedule for schedule in row if schedule is not None)
+
+
+def distinct(first: Schedule, others: Iterable[Schedule]) -> list[Schedule]:
+    """`first` and the others, each once."""
+    found: dict[tuple, Schedule] = {}
+    for schedule in [first, *others]:
+        found.setdefault(tuple(sorted(schedule.items())), schedule)
+    return list(found.values())
+
+
+def crossed(first: Mapping, best: Mapping, other: Mapping) -> Schedule:
+    """`best` with those entries in which `other` differs from `first`: two improvements in one."""
+    changed = {key: value for key, value in other.items() if first.get(key) != value}
+    return {**best, **changed}

@@ -1,0 +1,173 @@
+"""Measures a bundle of candidates that `onnxc tune` wrote, on the machine that they are for.
+
+    python -m onnxc.runtime.measure BUNDLE -o results.json        (a folder, or a .zip of it)
+    python -m onnxc.runtime.measure --serve                       (bundles by line on standard input, results likewise)
+Needs numpy and onnxc's runtime, not the compiler. Each candidate is first checked against the first one, then timed in
+turn with the best so far, all of that in a process of its own: one that crashes, hangs or computes something else is
+told so and costs nothing but time. In the end the best is timed beside the first once more, since the best of many is
+partly luck. What a bundle is: docs/tuning.md.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from onnxc.runtime import interleaved
+from onnxc.runtime.candidates import Task
+from onnxc.runtime.errors import LoadError
+from onnxc.runtime.isolated import Failed, isolated
+
+FORMAT = 1
+LONGEST = 20.0  # seconds that one candidate may take: check, calibration and all rounds
+
+Result = dict[str, Any]
+Told = Callable[[int, Result], object]
+
+
+def measure_bundle(path: Path, told: Told = lambda number, result: None) -> Result:
+    """The results of all tasks of a bundle, a folder or a zip; `told(number, result)` is called after each."""
+    if path.is_file():
+        with tempfile.TemporaryDirectory(prefix="onnxc-") as folder, zipfile.ZipFile(path) as archive:
+            archive.extractall(folder)
+            return measure_bundle(Path(folder), told)
+    manifest = read_manifest(path)
+    results = []
+    for number, facts in enumerate(manifest["tasks"]):
+        results.append(measure_task(path, facts, manifest["threads"]))
+        told(number, results[-1])
+    return {"format": FORMAT, "onnxc": manifest["onnxc"], "target": manifest["target"],
+            "threads": manifest["threads"], "results": results}  # fmt: skip
+
+
+def measure_archive(data: bytes) -> list[Result]:
+    """The results of a bundle that comes as a zip's bytes: what a worker of another machine calls.
+
+    In a program of its own, since it forks, which a process with threads should not.
+    """
+    with tempfile.TemporaryDirectory(prefix="onnxc-") as folder:
+        bundle, results = Path(folder, "bundle.zip"), Path(folder, "results.json")
+        bundle.write_bytes(data)
+        command = [sys.executable, "-m", "onnxc.runtime.measure", str(bundle), "-o", str(results)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode:
+            raise RuntimeError(done.stderr.strip())
+        return json.loads(results.read_text("utf-8"))["results"]
+
+
+def read_manifest(folder: Path) -> dict[str, Any]:
+    """The bundle's manifest; LoadError where it is none that this version reads."""
+    try:
+        manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise LoadError(f"'{folder}' is no bundle of candidates: {error}") from error
+    if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
+        raise LoadError(f"'{folder}' is a bundle of another version of onnxc (format {FORMAT} is read)")
+    return manifest
+
+
+def measure_task(folder: Path, facts: Mapping[str, Any], threads: int) -> Result:
+    """Times one task's candidates: who won, its nanoseconds and the first one's, and what became of each."""
+    until = time.monotonic() + facts["seconds"]
+    result: Result = {"name": facts["name"], "winner": 0, "candidates": [{"verdict": "reference"}]}
+    try:
+        task = Task(folder, facts, threads)
+        pin(threads)
+        result["default_ns"] = result["ns"] = isolated(lambda: _profile(task), LONGEST)
+    except (Failed, OSError, AttributeError) as error:
+        return {**result, "error": str(error)}
+    best = 0
+    for number in range(1, len(facts["candidates"])):
+        told = _try(task, number, best) if time.monotonic() < until else {"verdict": "not measured"}
+        result["candidates"].append(told)
+        if told["verdict"] == "faster":
+            best = number
+    result |= _confirm(task, best) if best else {}
+    return {**result, "choice": facts["candidates"][result["winner"]]["choice"]}
+
+
+def _profile(task: Task) -> float:
+    task.outputs(0)
+    return interleaved.alone(lambda runs: task.time(0, runs))
+
+
+def _try(task: Task, number: int, best: int) -> Result:
+    """Checks a candidate and times it beside the best."""
+
+    def work() -> Result:
+        difference = task.check(number)
+        outcome = interleaved.compare(lambda runs: task.time(number, runs), lambda runs: task.time(best, runs))
+        return {**vars(outcome), "beside": best, "difference": difference}
+
+    try:
+        return isolated(work, LONGEST)
+    except Failed as failed:
+        return {"verdict": "failed", "why": str(failed)}
+
+
+def _confirm(task: Task, best: int) -> Result:
+    """The best beside the reference in rounds that did not choose it."""
+
+    def work() -> Result:
+        return vars(interleaved.compare(lambda runs: task.time(best, runs), lambda runs: task.time(0, runs)))
+
+    try:
+        outcome = isolated(work, LONGEST)
+    except Failed as failed:
+        return {"error": str(failed)}
+    if outcome["verdict"] != "faster":
+        return {"ns": outcome["other_ns"], "default_ns": outcome["other_ns"]}
+    return {"winner": best, "ns": outcome["ns"], "default_ns": outcome["other_ns"], "rounds": outcome["rounds"],
+            "spread": outcome["spread"]}  # fmt: skip
+
+
+def pin(threads: int) -> None:
+    """This process, and those that it forks, on as many CPUs as there are threads: the last ones, which have less to
+    do with interrupts."""
+    os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[-threads:])
+
+
+def serve() -> None:
+    """A bundle's path a line of standard input → its results a line of standard output."""
+    for line in sys.stdin:
+        try:
+            answer = measure_bundle(Path(line.rstrip("\n")))
+        except LoadError as error:
+            answer = {"error": str(error)}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m onnxc.runtime.measure", description="Measures a bundle.")
+    parser.add_argument("bundle", type=Path, nargs="?", help="a folder or .zip that `onnxc tune --bundle` wrote")
+    parser.add_argument("-o", "--output", type=Path, help="where the results go")
+    parser.add_argument("--serve", action="store_true", help="bundles by line on standard input")
+    chosen = parser.parse_args(arguments)
+    if chosen.serve:
+        serve()
+        return 0
+    if chosen.bundle is None or chosen.output is None:
+        parser.error("a bundle and -o are needed")
+    try:
+        results = measure_bundle(chosen.bundle, lambda n, r: sys.stderr.write(f"{n + 1}: {r['name'][:100]}\n"))
+    except LoadError as error:
+        sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
+    scratch = chosen.output.with_name(f".{chosen.output.name}.part")
+    scratch.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
+    os.replace(scratch, chosen.output)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

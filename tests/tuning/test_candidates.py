@@ -1,0 +1,100 @@
+"""The candidates of every kind: all can be built, run, give the heuristic's very bits, and are told how fast they are."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from onnxc.compile_pool import CompilePool
+from onnxc.options import Options
+from onnxc.runtime import measure
+from onnxc.targets import target_for
+from onnxc.tuning.bundle import BundleWriter, Portion
+from onnxc.tuning.extraction import lower
+from onnxc.tuning.problems import Convolutions, kernel_tasks
+from onnxc.tuning.tasks import Task
+
+from . import layers
+
+OPTIONS = Options(mcpu="native")
+KINDS = {
+    layers.convolutions: {"conv", "winograd", "conv_transpose"},
+    layers.planes: {"conv_planes"},
+    layers.matmuls: {"matmul"},
+}
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One round of one run: whether a candidate is right is seen without its time."""
+    monkeypatch.setattr(measure.interleaved, "runs_a_block", lambda clock: 1)
+    compare = measure.interleaved.compare
+    monkeypatch.setattr(measure.interleaved, "compare", lambda ours, theirs: compare(ours, theirs, 1))
+
+
+def measured(tasks: list[Task], folder: Path, cold_bytes: int = 0) -> list[dict]:
+    pool = CompilePool(target_for("native"), 2)
+    portions = [Portion(task, range(len(task.candidates))) for task in tasks]
+    taken = BundleWriter(pool, 1, cold_bytes).write(folder, portions)
+    assert [len(numbers) for numbers in taken] == [len(task.candidates) for task in tasks]
+    return measure.measure_bundle(folder)["results"]
+
+
+@pytest.mark.parametrize("model", KINDS, ids=lambda make: make.__name__)
+def test_every_candidate_is_right(model, tmp_path: Path, quick: None) -> None:
+    tasks = kernel_tasks(lower(model(tmp_path / "model.onnx"), OPTIONS))
+    assert {task.signature.split("(")[0] for task in tasks} == KINDS[model]
+    for task, result in zip(tasks, measured(tasks, tmp_path / "bundle", 1 << 20), strict=True):
+        assert result["ns"] > 0
+        assert len(task.candidates) == len({json.dumps(c.choice) for c in task.candidates}) > 1
+        told = [(dict(c.choice), r) for c, r in zip(task.candidates, result["candidates"], strict=True)]
+        assert not [each for each in told if each[1]["verdict"] == "failed"]
+
+
+def test_algorithms_of_a_convolution(tmp_path: Path, quick: None) -> None:
+    """Each with what is fused with it, within the tolerance, and with `strict` none that has other bits."""
+    path = layers.convolutions(tmp_path / "model.onnx")
+    tasks = Convolutions(path, OPTIONS).tasks()
+    task = next(t for t in tasks if "f32[3,3,32,32]" in t.signature)
+    names = [candidate.choice["algorithm"] for candidate in task.candidates]
+    assert {"direct", "winograd2", "winograd4"} <= set(names)
+    assert names[task.reference] == "direct"
+    for result in measured(tasks, tmp_path / "bundle"):
+        assert not [r for r in result["candidates"] if r["verdict"] == "failed"]
+    strict = Convolutions(path, Options(mcpu="native", strict=True))
+    assert all("winograd2" not in can for can in strict.algorithms.values())
+
+
+def test_a_size_that_is_free_is_taken_for_a_usual_one(tmp_path: Path) -> None:
+    path = layers.matmuls(tmp_path / "model.onnx", "rows")
+    (task, *_) = kernel_tasks(lower(path, OPTIONS))
+    assert "f32[d0,50]" in task.signature
+    assert task.candidates[0].calls[0].values == {"d0": 1}
+    (task, *_) = kernel_tasks(lower(path, Options(mcpu="native", dims={"rows": 33})))
+    assert "f32[33,50]" in task.signature
+
+
+@pytest.mark.parametrize(
+    ("damage", "why"),
+    [
+        (lambda c: c["steps"][0]["args"].__setitem__(0, 8), "ended by SIGSEGV"),
+        (lambda c: c["steps"][0].update(extent=0), "its results differ by .* allowed 0"),
+        (lambda c: c["steps"][0]["args"].__setitem__(-1, "input0"), "ended by SIG|its results differ"),
+    ],
+    ids=["crash", "nothing done", "another result"],
+)
+def test_wrong_candidates_are_rejected(tmp_path: Path, damage, why: str) -> None:
+    """One that crashes or computes something else is told so, and the next is measured as if it had not been."""
+    (task, *_) = kernel_tasks(lower(layers.matmuls(tmp_path / "model.onnx"), OPTIONS))
+    folder = tmp_path / "bundle"
+    BundleWriter(CompilePool(target_for("native"), 2), 1, 0).write(folder, [Portion(task, range(3))])
+    manifest = json.loads((folder / "manifest.json").read_text())
+    damage(manifest["tasks"][0]["candidates"][1])
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    (result,) = measure.measure_bundle(folder)["results"]
+    assert result["candidates"][1]["verdict"] == "failed"
+    assert re.search(why, result["candidates"][1]["why"])
+    assert result["candidates"][2]["verdict"] in ("faster", "even", "slower")

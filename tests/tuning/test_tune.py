@@ -1,0 +1,200 @@
+"""Tuning a small model from end to end: records, resuming, interruption, merging, bundles for other machines."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import onnxc
+from onnxc.options import Options
+from onnxc.runtime import measure
+from onnxc.targets import target_for
+from onnxc.tuning import whole_model
+from onnxc.tuning.records import Record, Records
+from onnxc.tuning.runners import ExecutorRunner, LocalRunner, runner_for
+from onnxc.tuning.tune import Tuner
+
+from . import layers
+
+OPTIONS = Options(mcpu="native")
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return layers.matmuls(tmp_path_factory.mktemp("model") / "m.onnx")
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([sys.executable, "-m", "onnxc", *map(str, arguments)], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+    return done
+
+
+def test_tune_and_compile(model: Path, tmp_path: Path) -> None:
+    """The records are of the model's kernels, compile takes them, and results stay the same."""
+    records, artefact, plain = tmp_path / "r.jsonl", tmp_path / "tuned.so", tmp_path / "plain.so"
+    done = run("tune", model, "-o", records, "--budget", "60s", "-v")
+    assert done.returncode == 0, done.stderr
+    assert "2 problems" in done.stdout
+    found, warnings = Records.read(records)
+    assert len(found) == 2 and not warnings
+    assert {r.target for r in found} == {target_for("native").key}
+    done = run("compile", model, "-o", artefact, "--mcpu", "native", "--tuning", records, "-v")
+    assert done.returncode == 0 and "warning" not in done.stderr
+    onnxc.compile(model, plain, mcpu="native")
+    x = np.random.default_rng(0).standard_normal((40, 50), dtype=np.float32)
+    tuned, untuned = (onnxc.InferenceSession(str(path)).run(None, {"x": x})[0] for path in (artefact, plain))
+    assert tuned.tobytes() == untuned.tobytes()
+
+
+def test_compile_with_tune(model: Path, tmp_path: Path) -> None:
+    done = run("compile", model, "-o", tmp_path / "m.so", "--tune", "--tune-budget", "2s")
+    assert done.returncode == 0, done.stderr
+    assert "candidates measured" in done.stderr
+    assert (tmp_path / "m.so").exists()
+
+
+def test_interrupted(model: Path, tmp_path: Path) -> None:
+    """Ctrl-C: one line, exit code 130, and the file is there and whole."""
+    records = tmp_path / "r.jsonl"
+    command = [sys.executable, "-m", "onnxc", "tune", str(model), "-o", str(records), "--budget", "60s"]
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    wait_until(lambda: records.exists() and records.stat().st_size > 0)
+    process.send_signal(signal.SIGINT)
+    _, told = process.communicate(timeout=20)
+    assert (process.returncode, told) == (130, "error: interrupted\n")
+    found, warnings = Records.read(records)
+    assert len(found) >= 1 and not warnings
+    assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
+
+
+def wait_until(condition: Callable[[], bool]) -> None:
+    for _ in range(600):
+        if condition():
+            return
+        time.sleep(0.05)
+    pytest.fail("waited in vain")
+
+
+def tuned(model: Path, output: Path, known: Records, budget: float = 3.0) -> Tuner:
+    tuner = Tuner(model, OPTIONS, known, output)
+    with runner_for("local") as runner:
+        tuner.run(runner, output.with_suffix(".bundles"), budget)
+    return tuner
+
+
+def test_resuming_begins_with_what_is_known(model: Path, tmp_path: Path) -> None:
+    """Problems without a record come first; a known choice is tried before others, also one that is no candidate."""
+    first = tuned(model, tmp_path / "a.jsonl", Records())
+    record = next(r for r in first.records if "const" in r.signature)
+    other = {**record.choice["schedule"], "rows": 3, "vectors": 3, "group": 5}
+    record = replace(record, choice={"schedule": other}, ns=1.0, default_ns=2.0)
+    second = tuned(model, tmp_path / "b.jsonl", Records([record]), 1.0)
+    order = [state.task.signature for state in second.states]
+    assert set(order) == {state.task.signature for state in first.states}
+    state = next(s for s in second.states if s.task.signature == record.signature)
+    assert {"schedule": other} in [c.choice for c in state.task.candidates]
+    found = next(r for r in second.records if r.key == record.key)
+    assert found.default_ns != 2.0 or not state.measured  # measured again, or left as it was
+
+
+def test_what_makes_the_model_slower_is_dropped(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worse = whole_model.Comparison(2.0, 1.0, 1.9, 2.0, 2.1)
+    monkeypatch.setattr(Tuner, "_compare", lambda self, folder: worse)
+    known = Records([Record("matmul()", "some machine", {"schedule": {}}, 1.0, 2.0)])
+    tuner = tuned(model, tmp_path / "r.jsonl", known, 2.0)
+    if any(state.best for state in tuner.states):
+        assert list(tuner.records) == list(known)
+        assert Records.read(tmp_path / "r.jsonl")[0].write is not None
+
+
+def test_merging(tmp_path: Path) -> None:
+    one, two, three = (tmp_path / name for name in ("a.jsonl", "b.jsonl", "c.jsonl"))
+    record = Record("matmul()", "here", {"schedule": {"rows": 1}}, 10.0, 20.0, rounds=15)
+    Records([record]).write(one)
+    Records([replace(record, ns=5.0), replace(record, signature="conv()")]).write(two)
+    two.write_text(two.read_text() + "{broken\n")
+    done = run("tune", "--merge", one, two, "-o", three)
+    assert done.returncode == 0
+    assert f"warning: {two}:3:" in done.stderr
+    assert [(r.signature, r.ns) for r in Records.read(three)[0]] == [("conv()", 10.0), ("matmul()", 5.0)]
+
+
+def test_bundle_for_another_machine(model: Path, tmp_path: Path) -> None:
+    """The bundle is measured by numpy and the runtime alone; its results become records by --merge."""
+    bundle, results, records = tmp_path / "b.zip", tmp_path / "results.json", tmp_path / "r.jsonl"
+    assert run("tune", model, "-o", bundle, "--runner", "bundle", "--budget", "3s").returncode == 0
+    program = f"""if True:
+        import sys
+        for name in ("mlir", "llvmlite", "onnx", "click", "rich", "platformdirs", "ziglang"):
+            sys.modules[name] = None
+        from onnxc.runtime.measure import main
+        sys.exit(main([{str(bundle)!r}, "-o", {str(results)!r}]))
+    """
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert run("tune", "--merge", results, "-o", records).returncode == 0
+    found, warnings = Records.read(records)
+    assert len(found) == 2 and not warnings
+    again = tmp_path / "again.zip"
+    assert run("tune", model, "-o", again, "--runner", "bundle", "--budget", "3s").returncode == 0
+    assert again.read_bytes() == bundle.read_bytes()
+
+
+def test_executor(model: Path, tmp_path: Path) -> None:
+    """Any executor of concurrent.futures will do."""
+    tuner = Tuner(model, OPTIONS, Records(), tmp_path / "r.jsonl")
+    with ThreadPoolExecutor(2) as executor:
+        summary = tuner.run(ExecutorRunner(executor, 2), tmp_path / "bundles", 60.0)
+    assert summary.problems == len(summary.records) == 2
+
+
+def test_dask(model: Path, tmp_path: Path) -> None:
+    distributed = pytest.importorskip("distributed")
+    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+        address = cluster.scheduler_address.removeprefix("tcp://")
+        done = run("tune", model, "-o", tmp_path / "r.jsonl", "--budget", "60s", "--runner", f"dask://{address}")
+    assert done.returncode == 0, done.stderr
+    assert len(Records.read(tmp_path / "r.jsonl")[0]) == 2
+
+
+def test_damaged_bundles_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "bundle"
+    folder.mkdir()
+    for content in ("{", "[]", json.dumps({"format": 99})):
+        (folder / "manifest.json").write_text(content)
+        assert measure.main([str(folder), "-o", str(tmp_path / "r.json")]) == 2
+        assert "bundle" in capsys.readouterr().err
+    (folder / "manifest.json").unlink()
+    assert measure.main([str(folder), "-o", str(tmp_path / "r.json")]) == 2
+
+
+def test_wrong_usage(model: Path, tmp_path: Path) -> None:
+    for arguments, told in (
+        (("--runner", "carrier-pigeon"), "is no runner"),
+        (("--budget", "soon"), "is no time"),
+        (("--runner", "dask://127.0.0.1:1"), "Dask|dask"),
+    ):
+        done = run("tune", model, "-o", tmp_path / "r.jsonl", *arguments)
+        assert done.returncode == 2, arguments
+        assert any(word in done.stderr for word in told.split("|"))
+    assert run("tune", model, model, "-o", tmp_path / "r.jsonl").returncode == 2
+
+
+def test_a_measuring_process_that_ends_is_told(tmp_path: Path) -> None:
+    runner = LocalRunner()
+    runner._process = subprocess.Popen(["false"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    runner._process.wait()
+    with pytest.raises(onnxc.OnnxcError, match="is no bundle"):  # another one is started, and answers
+        runner.submit(tmp_path)
+    runner.close()
