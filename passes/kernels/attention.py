@@ -11,6 +11,7 @@ do too.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict, dataclass
 
 from mlir import ir
 from mlir.dialects import arith, memref, vector
@@ -22,42 +23,69 @@ from onnxc.passes.kernels.attention_problem import Attention
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
 from onnxc.passes.kernels.rows import larger, largest, piece_width, sweep, total
+from onnxc.passes.kernels.schedule_space import distinct, interleaved
 from onnxc.passes.kernels.transposition import transposed
 
 GRAIN_NANOSECONDS = 20_000
-QUERIES = 64  # a unit's queries: K is turned once for all of them
+QUERIES = 64  # a unit's queries: K is turned once for all of them; the stack holds the scores of no more
 PAD = 16  # elements between rows on the stack, so that they don't fall into one cache set
 VECTORS = 2
 
 
+@dataclass(frozen=True)
+class AttentionSchedule:
+    """`queries` a unit; register tile `rows` queries × `vectors` of keys, or of the values' columns."""
+
+    queries: int
+    rows: int
+    vectors: int
+
+
+def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
+    return asdict(AttentionSchedule(QUERIES, 8 if target.vector_registers >= 32 else 4, VECTORS))
+
+
+def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
+    """Other register tiles and fewer queries a unit, the heuristic's first."""
+    first = choose(kernel, target)
+    tiles = [first | {"rows": r, "vectors": v} for v in (2, 4, 1) for r in (12, 6, 4, 14, 8, 3)]
+    fits = [s for s in tiles if s["rows"] * s["vectors"] + s["vectors"] + 1 <= target.vector_registers]
+    fewer = [first | {"queries": n} for n in (32, 16)]
+    return distinct(first, interleaved(fits, fewer))
+
+
+def key_block(p: Attention) -> int:
+    """The keys that are gone through at once. It depends on the width alone, so that the bits do too."""
+    return 128 if p.width <= 64 else 64
+
+
 def launch(kernel: KernelFunction) -> Launch:
-    p = Attention.of(kernel)
+    p, queries = Attention.of(kernel), kernel.schedule["queries"]
     keys = p.keys if isinstance(p.keys, int) else 64
-    blocks = (p.queries + (QUERIES - 1)) // QUERIES
-    nanoseconds = max(1, QUERIES * keys * (p.width + p.value_width) // 50)
+    blocks = (p.queries + (queries - 1)) // queries
+    nanoseconds = max(1, queries * keys * (p.width + p.value_width) // 50)
     return Launch(p.batch * p.heads * blocks, max(1, GRAIN_NANOSECONDS // nanoseconds))
 
 
 def emit(b: KernelBuilder) -> None:
-    _Emitter(b, Attention.of(b.kernel)).run()
+    _Emitter(b, Attention.of(b.kernel), AttentionSchedule(**b.kernel.schedule)).run()
 
 
 class _Emitter:
-    def __init__(self, b: KernelBuilder, p: Attention):
-        self.b, self.p = b, p
+    def __init__(self, b: KernelBuilder, p: Attention, s: AttentionSchedule):
+        self.b, self.p, self.s = b, p, s
         self.sums = contraction.arithmetic(p.elem, b.target)
         self.lanes = self.sums.lanes
-        self.height = 8 if b.target.vector_registers >= 32 else 4
-        self.block = 128 if p.width <= 64 else 64
+        self.block = key_block(p)
         self.q, self.k, self.v = (b.inputs[v] for v in p.op.operands[:3])
         self.mask = b.inputs[p.op.operands[3]] if len(p.op.operands) > 3 and p.op.operands[3] is not None else None
         self.queries, self.keys = b.dim(p.queries), b.dim(p.keys)
         self.stride = self.block + PAD
         self.columns = self._scratch(p.width * self.stride)
-        self.scores = self._scratch(QUERIES * self.stride)
-        self.value_stride = -(-p.value_width // (VECTORS * self.lanes)) * VECTORS * self.lanes
-        self.sum = self._scratch(QUERIES * self.value_stride)
-        self.top, self.weight, self.factor = (self._scratch(QUERIES) for _ in range(3))
+        self.scores = self._scratch(self.s.queries * self.stride)
+        self.value_stride = -(-p.value_width // (self.s.vectors * self.lanes)) * self.s.vectors * self.lanes
+        self.sum = self._scratch(self.s.queries * self.value_stride)
+        self.top, self.weight, self.factor = (self._scratch(self.s.queries) for _ in range(3))
 
     def _scratch(self, size: int) -> Buffer:
         type_ = ir.MemRefType.get([size], scalars.element_type(self.sums.compute))
@@ -65,15 +93,17 @@ class _Emitter:
 
     def run(self) -> None:
         b, p = self.b, self.p
-        blocks = im.ceildiv(self.queries, QUERIES)
+        blocks = im.ceildiv(self.queries, self.s.queries)
         with b.loop(b.begin, b.end) as unit:
             rest, number = im.floordiv(unit, blocks), im.mod(unit, blocks)
             self.image, self.head = im.floordiv(rest, p.heads), im.mod(rest, p.heads)
             self.kv_head = im.floordiv(self.head, p.heads // p.kv_heads)
-            self.first = im.mul(number, QUERIES)
-            fits = isinstance(self.queries, int) and (self.queries % QUERIES == 0 or self.queries < QUERIES)
-            rest_of = im.minimum(im.sub(self.queries, self.first), QUERIES)
-            self.rows = min(self.queries, QUERIES) if fits else rest_of
+            self.first = im.mul(number, self.s.queries)
+            fits = isinstance(self.queries, int) and (
+                self.queries % self.s.queries == 0 or self.queries < self.s.queries
+            )
+            rest_of = im.minimum(im.sub(self.queries, self.first), self.s.queries)
+            self.rows = min(self.queries, self.s.queries) if fits else rest_of
             self._start()
             with b.loop(0, self.keys, self.block) as key:
                 self.key, self.count = key, im.minimum(im.sub(self.keys, key), self.block)
@@ -85,7 +115,7 @@ class _Emitter:
             self._finish()
 
     def _tiles(self, tile) -> None:
-        contraction.row_tiles(self.b, self.rows, self.height, 0, im.ceildiv(self.rows, self.height), tile)
+        contraction.row_tiles(self.b, self.rows, self.s.rows, 0, im.ceildiv(self.rows, self.s.rows), tile)
 
     def _start(self) -> None:
         scalar = scalars.element_type(self.sums.compute)
@@ -101,7 +131,7 @@ class _Emitter:
         What a tile reads must have been written: with denormals from an old stack each product costs a hundred cycles.
         """
         start, step = self.p.place(self.k, 1, self.image, self.kv_head, self.key, self.keys)
-        tile = VECTORS * self.lanes
+        tile = self.s.vectors * self.lanes
         exact = isinstance(self.keys, int) and self.keys % tile == 0
         with self.b.loop(0, im.mul(im.ceildiv(self.count, tile), tile), self.lanes) as t:
             rows = [
@@ -135,23 +165,23 @@ class _Emitter:
     def _scores_of(self, row: im.Index, rows: int) -> None:
         """scores[row, t] = scale · q[row]·k[t] + mask."""
         start, step = self.p.place(self.q, 0, self.image, self.head, im.add(self.first, row), self.queries)
-        with self.b.loop(0, self.count, VECTORS * self.lanes) as t:
+        with self.b.loop(0, self.count, self.s.vectors * self.lanes) as t:
 
             def load(d: im.Index):
                 at = im.add(start, d)
                 queries = [self.sums.widen(self.q.load_flat(im.add(at, im.mul(step, r)))) for r in range(rows)]
                 column = im.add(im.mul(d, self.stride), t)
                 return queries, [
-                    self.columns.load_vector(im.add(column, v * self.lanes), self.lanes) for v in range(VECTORS)
+                    self.columns.load_vector(im.add(column, v * self.lanes), self.lanes) for v in range(self.s.vectors)
                 ]
 
-            zeros = [self.sums.zero()] * (rows * VECTORS)
-            acc = contraction.sum_products(self.b, self.sums, rows, VECTORS, 0, self.p.width, load, zeros)
-            for v in range(VECTORS):
+            zeros = [self.sums.zero()] * (rows * self.s.vectors)
+            acc = contraction.sum_products(self.b, self.sums, rows, self.s.vectors, 0, self.p.width, load, zeros)
+            for v in range(self.s.vectors):
                 place = im.add(t, v * self.lanes)
                 inside = self._mask(im.sub(self.count, place)) if self.mask is not None else None
                 for r in range(rows):
-                    x = scalars.mul(acc[r * VECTORS + v], scalars.constant_like(self.p.scale, acc[0]))
+                    x = scalars.mul(acc[r * self.s.vectors + v], scalars.constant_like(self.p.scale, acc[0]))
                     if self.mask is not None:
                         x = scalars.add(x, self._mask_at(im.add(row, r), place, inside))
                     self.scores.store_vector(x, im.add(im.mul(im.add(row, r), self.stride), place))
@@ -205,7 +235,7 @@ class _Emitter:
         factors = [scalars.splat(self.factor.load_flat(im.add(row, r)), self.lanes) for r in range(rows)]
 
         def columns(c: im.Index, left: int) -> None:
-            lefts = [min(self.lanes, max(0, left - v * self.lanes)) for v in range(VECTORS)]
+            lefts = [min(self.lanes, max(0, left - v * self.lanes)) for v in range(self.s.vectors)]
             masks = [self._mask(n) if n < self.lanes else None for n in lefts]
 
             def load(t: im.Index):
@@ -213,23 +243,23 @@ class _Emitter:
                 at = im.add(start, im.add(im.mul(t, step), c))
                 return weights, [
                     self.sums.widen(self.v.load_vector(im.add(at, v * self.lanes), self.lanes, masks[v]))
-                    for v in range(VECTORS)
+                    for v in range(self.s.vectors)
                 ]
 
             places = [
                 im.add(im.add(im.mul(im.add(row, r), self.value_stride), c), v * self.lanes)
                 for r in range(rows)
-                for v in range(VECTORS)
+                for v in range(self.s.vectors)
             ]
             before = [
-                arith.mulf(self.sum.load_vector(place, self.lanes), factors[i // VECTORS])
+                arith.mulf(self.sum.load_vector(place, self.lanes), factors[i // self.s.vectors])
                 for i, place in enumerate(places)
             ]
-            after = contraction.sum_products(self.b, self.sums, rows, VECTORS, 0, self.count, load, before)
+            after = contraction.sum_products(self.b, self.sums, rows, self.s.vectors, 0, self.count, load, before)
             for place, v in zip(places, after, strict=True):
                 self.sum.store_vector(v, place)
 
-        self._pieces(self.p.value_width, VECTORS * self.lanes, columns)
+        self._pieces(self.p.value_width, self.s.vectors * self.lanes, columns)
 
     def _finish(self) -> None:
         """The result: sums by weights."""

@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from onnxc.passes.kernels import depthwise, patch_tiles, planes_problem, scalars
+from onnxc.passes.kernels import attention, depthwise, patch_tiles, planes_problem, scalars
+from onnxc.passes.kernels.attention_problem import Attention
 from onnxc.passes.kernels.contraction import BLOCK, arithmetic
 from onnxc.passes.kernels.conv_planes import MOST_DEEP
 from onnxc.passes.kernels.conv_problem import Conv
@@ -155,6 +156,17 @@ def _winograd(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
     return {**_tile(schedule, "f32", None, target), "lanes": (lanes,)}
 
 
+def _attention(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
+    p = Attention.of(kernel)
+    rows, vectors = _number(schedule, "rows"), _number(schedule, "vectors")
+    if rows > 0 and vectors > 0 and rows * vectors + vectors + 1 > target.vector_registers:
+        raise Refused(f"a tile of {rows} × {vectors} vectors does not fit into {target.vector_registers} registers")
+    block = attention.key_block(p)
+    wide = [v for v in range(1, MOST_VECTORS + 1) if block % (v * arithmetic(p.elem, target).lanes) == 0]
+    queries = range(1, attention.QUERIES + 1)
+    return {"queries": queries, "rows": range(1, target.vector_registers), "vectors": wide}
+
+
 #: (kind, algorithm) → what its fields may be
 RULES: dict[tuple[str, str | None], Callable[[KernelFunction, Schedule, Any], Rules]] = {
     ("matmul", None): _matmul,
@@ -164,4 +176,5 @@ RULES: dict[tuple[str, str | None], Callable[[KernelFunction, Schedule, Any], Ru
     ("conv_planes", None): _planes,
     ("conv_transpose", "direct"): _pixels,
     ("winograd", None): _winograd,
+    ("attention", None): _attention,
 }

@@ -17,7 +17,18 @@ def reference(q, k, v, mask, scale):
 
 
 def check(
-    batch, heads, queries, keys, width, value_width=None, kv_heads=None, rank=3, mask=None, dynamic=False, mcpu="native"
+    batch,
+    heads,
+    queries,
+    keys,
+    width,
+    value_width=None,
+    kv_heads=None,
+    rank=3,
+    mask=None,
+    dynamic=False,
+    mcpu="native",
+    schedule=None,
 ):
     rng = np.random.default_rng(0)
     kv_heads, value_width = kv_heads or heads, value_width or width
@@ -48,7 +59,7 @@ def check(
       %0 = "kernel.attention"({", ".join(f"%a{i}" for i in range(len(types)))}) {{scale = {scale:e} : f32, heads = {heads} : i64,
             kv_heads = {kv_heads} : i64}} : ({", ".join(types)}) -> {out}
       return %0 : {out} }}"""
-    (result,) = run(text, *inputs, mcpu=mcpu)
+    (result,) = run(text, *inputs, mcpu=mcpu, schedule=schedule)
     np.testing.assert_allclose(result, lay(expected), rtol=2e-5, atol=2e-6)
     return result
 
@@ -65,3 +76,10 @@ def test_attention(case, rank):
     result = check(**case, rank=rank)
     assert check(**case, rank=rank, dynamic=True).tobytes() == result.tobytes()
     assert check(**case, rank=rank, mcpu="x86-64-v3").tobytes() == result.tobytes()
+
+
+@pytest.mark.parametrize(("rows", "vectors", "queries"), [(12, 2, 32), (3, 4, 16), (14, 1, 64)])
+def test_every_schedule_gives_the_same_bits(rows, vectors, queries):
+    case = dict(batch=2, heads=4, queries=65, keys=129, width=24, value_width=40, kv_heads=2, mask=(2, 1, 1, 129))
+    result = check(**case, schedule=dict(rows=rows, vectors=vectors, queries=queries), mcpu="x86-64-v4")
+    assert check(**case).tobytes() == result.tobytes()
