@@ -75,6 +75,9 @@ def _algorithm(program: Program, choices: Choices, op: OnnxOp) -> str | None:
     signature = conv_signature(op)
     name = choices.algorithm(signature)
     if name is None:
+        nearest = choices.nearest(signature)
+        known = "none is of this kind" if nearest is None else f"the nearest is {nearest}"
+        program.log.append(("apply_choices", f"node '{op.node}': no record for {signature}; {known}"))
         return None
     target, strict = program.options.target, bool(getattr(program.options, "strict", False))
     if name in applicable_algorithms(op, target, strict):

@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from onnxc.tuning.records import Record
 
 NUMBER = re.compile(r"(?<![\w.])\d+(?![\w.])")
-OTHER_SHAPE = 1e6  # how far apart signatures are that differ in more than their numbers
 
 
 class RecordedChoices(Choices):
@@ -24,6 +23,7 @@ class RecordedChoices(Choices):
         self.target = target
         self.others = 0  # records of other targets
         self._found: dict[tuple[str, str], Record] = {}
+        self._known: dict[str, dict[str, list[str]]] | None = None  # kind → without sizes → signatures
         for record in records:
             if record.target != target:
                 self.others += 1
@@ -49,9 +49,21 @@ class RecordedChoices(Choices):
         return super().origin(signature) if found is None or not found.origin else found.origin
 
     def nearest(self, signature: str) -> str | None:
-        kind = signature.split("(")[0]
-        known = sorted(other for other, _ in self._found if other.split("(")[0] == kind)
-        return min(known, key=lambda other: _distance(signature, other), default=None)
+        """Of those of the same kind: one that differs in sizes only, the closest; else the one closest in length."""
+        kind, shape = _kind(signature), NUMBER.sub("#", signature)
+        if self._known is None:
+            self._known = {}
+            for known in sorted({known for known, _ in self._found}):
+                self._known.setdefault(_kind(known), {}).setdefault(NUMBER.sub("#", known), []).append(known)
+        alike = self._known.get(kind, {})
+        if shape in alike:
+            return min(alike[shape], key=lambda known: _distance(signature, known))
+        others = [known for group in alike.values() for known in group]
+        return min(others, key=lambda known: abs(len(known) - len(signature)), default=None)
+
+
+def _kind(signature: str) -> str:
+    return signature.split("(")[0]
 
 
 def _preference(record: Record, threads: int | None) -> tuple:
@@ -60,7 +72,5 @@ def _preference(record: Record, threads: int | None) -> tuple:
 
 def _distance(one: str, other: str) -> float:
     """How far the sizes in two signatures lie apart, as a sum of logarithms of ratios."""
-    if NUMBER.sub("#", one) != NUMBER.sub("#", other):
-        return OTHER_SHAPE + abs(len(one) - len(other))
     pairs = zip(NUMBER.findall(one), NUMBER.findall(other), strict=True)
     return sum(abs(math.log((int(a) + 1) / (int(b) + 1))) for a, b in pairs)
