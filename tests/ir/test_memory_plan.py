@@ -210,3 +210,9 @@ def test_both_sizes_are_told() -> None:
 def test_a_chain_needs_two_buffers(layers: int) -> None:
     storages = [Storage(None, 640, i, i + 1) for i in range(layers)]
     assert place(storages) == (1280, 1280)
+
+
+def test_another_order_is_tried_where_the_largest_first_is_not_the_best() -> None:
+    spans = [(4, 7, 128), (5, 5, 256), (1, 3, 64), (1, 4, 128), (3, 3, 256)]  # largest first: 512
+    storages = [Storage(None, size, birth, death) for birth, death, size in spans]
+    assert place(storages) == (448, 448) and lower_bound(storages) == 448
