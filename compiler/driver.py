@@ -111,6 +111,7 @@ class Compilation:
         start = time.perf_counter()
         program = importer.import_model(model, self.pass_options, has_lowering=has_lowering)
         program.name = name
+        program.notes["model_bytes"] = sum(map(program.weights.nbytes, program.weights))
         self._timed("import", start)
         self._save("graph-import", lambda: module_text(program))
         return program

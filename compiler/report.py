@@ -77,7 +77,9 @@ def _text(report: Mapping[str, Any]) -> str:
 def report_lines(report: Mapping[str, Any]) -> list[str]:
     """The report for people: weights, copies, and for each variant its memory and kernels."""
     weights = report["weights"]
-    lines = [f"report    weights {readable_size(weights['bytes'])}, {readable_size(weights['plain'])} before packing"]
+    given = next((v["model_bytes"] for v in report["variants"] if v.get("model_bytes")), weights["plain"])
+    plain = f"{readable_size(weights['plain'])} before packing, {readable_size(given)} in the model"
+    lines = [f"report    weights {readable_size(weights['bytes'])}, {plain}"]
     gains = {weight: gain for variant in report["variants"] for weight, gain in variant.get("gains", {}).items()}
     for copy in weights["copies"]:
         worth = f", {gains[copy['weight']]:.2f} times as fast by the estimate" if copy["weight"] in gains else ""

@@ -1,9 +1,9 @@
 """kernels -> kernels: notes down what was chosen for the report in the artefact; changes nothing.
 
-`notes["report"]` = {"objective", "kernels": [{kind, algorithm, source, schedule, calls: [[node, …], …]}, …], "memory",
-"gains": {weight: how many times as fast by the estimate}}: a kernel once, in the order of its first call, with each
-call's nodes. Source: where the schedule came from (heuristic, record or override), for kernels that have one;
-algorithm_source likewise, where it was not the heuristic.
+`notes["report"]` = {"model_bytes", "objective", "memory", "gains": {weight: how many times as fast by the estimate},
+"kernels": [{kind, algorithm, source, schedule, calls: [[node, …], …]}, …]}: a kernel once, in the order of its first
+call, with each call's nodes. Source: where the schedule came from (heuristic, record or override), for kernels that have
+one; algorithm_source likewise, where it was not the heuristic.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def describe_kernels(program: Program) -> None:
                     described[symbol] = _describe(program, symbol, kernels[symbol], nodes)
                 described[symbol]["calls"].append(nodes)
     program.notes["report"] = {
+        "model_bytes": program.notes.get("model_bytes"),
         "objective": getattr(program.options, "objective", "speed"),
         "kernels": list(described.values()),
         "memory": program.notes.get("memory", {}),

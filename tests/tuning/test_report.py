@@ -37,6 +37,7 @@ def test_copies(facts: dict) -> None:
     assert {copy["weight"] for copy in weights["copies"]} <= {"w1.1", "w2.1"}  # channels last
     for copy in weights["copies"]:
         assert copy["bytes"] == 4 * copy["plain"] and "winograd4" in copy["layouts"][0]
+    assert facts["report"]["variants"][0]["model_bytes"] == 4 * (32 * 32 * 9 + 24 * 32 * 9 + 24 * 144 * 10)
     shipped = weights["plain"] + weights["padding"] + sum(c["bytes"] - c["plain"] for c in weights["copies"])
     assert weights["bytes"] == shipped
 
