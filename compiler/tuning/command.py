@@ -44,7 +44,7 @@ def tune(files: Sequence[Path], arguments: dict[str, Any]) -> None:
             count = tuner.write_bundle(folder / "bundle", arguments["budget"])
             sys.stdout.write(f"{output}: {count} problems; python -m onnxc.runtime.measure {output} -o results.json\n")
             return
-        with runner_for(arguments["runner"]) as runner:
+        with runner_for(arguments["runner"], tuner.target) as runner:
             summary = tuner.run(runner, folder, arguments["budget"])
     sys.stdout.write(report(model, tuner, summary))
 
@@ -55,9 +55,10 @@ def tuned_options(model: Path, options: Options, budget: float, progress: Progre
     known = options.tuning if isinstance(options.tuning, Records) else Records()
     if isinstance(options.tuning, Path):
         known, _ = Records.read(options.tuning)
-    with temporary_folder() as folder, runner_for("local") as runner:
+    with temporary_folder() as folder:
         tuner = Tuner(model, options, known, folder / "records.jsonl", threads=options.threads or 1, progress=progress)
-        summary = tuner.run(runner, folder, budget)
+        with runner_for("local", tuner.target) as runner:
+            summary = tuner.run(runner, folder, budget)
     for line in report(model, tuner, summary).splitlines():
         progress.say(line)
     return replace(options, tuning=summary.records)

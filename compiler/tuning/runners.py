@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import io
 import json
+import platform
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from typing import Any, Protocol
 from onnxc.errors import UNREADABLE, OnnxcError
 from onnxc.leftovers import ended_at_ctrl_c
 from onnxc.runtime.measure import measure_archive
+from onnxc.targets import Target
 
 Results = list[dict[str, Any]]
 
@@ -93,9 +95,15 @@ def archived(folder: Path) -> bytes:
 
 
 @contextlib.contextmanager
-def runner_for(name: str) -> Iterator[Runner]:
-    """`local`, or `dask://HOST:PORT`: the workers of that Dask scheduler."""
+def runner_for(name: str, target: Target) -> Iterator[Runner]:
+    """`local`, or `dask://HOST:PORT`: the workers of that Dask scheduler. The target's code must run there."""
     if name == "local":
+        if target.arch != platform.machine():
+            raise OnnxcError(
+                f"code for {target.arch} cannot be measured on this {platform.machine()}",
+                hint="--runner bundle, and python -m onnxc.runtime.measure on the device",
+                exit_code=UNREADABLE,
+            )
         runner = LocalRunner()
         with ended_at_ctrl_c(runner.close):
             try:

@@ -69,6 +69,7 @@ class Tuner:
         end = self.start + budget - min(LONGEST_COMPARISON, FOR_COMPARISON * budget)
         plain = self._lower(Records())
         self._write()
+        self.progress.say(f"tuning {self.model.name} for {self.target}, about {budget:.0f} s")
         writer = self.writer(plain)
         self.search = search = Search(writer, runner, folder, self._found, self._told)
         self.progress.stage("tuning", 0, int(budget))

@@ -16,7 +16,7 @@ from onnxc.passes.kernels.register_tiles import ranked_tiles
 Schedule = dict[str, "int | str"]
 
 TILES = 7  # of the register tiles that the cost model ranks
-DISTANCES = (0, 1, 16, 32)
+DISTANCES = (0, 1, 16, 32, 64)
 CHUNKS = (0, 512, 1024, 2048)
 
 
@@ -55,6 +55,8 @@ def blocks(first: Schedule) -> list[Schedule]:
         found += [first | {"group": max(1, group)} for group in scaled(first["group"], (2, 0.5, 4, 0.25))]
     if first.get("packed") and "prefetch" in first:
         found += [first | {"prefetch": distance} for distance in DISTANCES]
+    if first.get("packed") == 0 and "copied" in first:
+        found.append(first | ({"copied": 0, "chunk": 0} if first["copied"] else {"copied": 1}))
     if "chunk" in first:
         found += [first | {"chunk": chunk} for chunk in CHUNKS]
     return found

@@ -88,7 +88,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
 
 def tuned(model: Path, output: Path, known: Records, budget: float = 3.0) -> Tuner:
     tuner = Tuner(model, OPTIONS, known, output)
-    with runner_for("local") as runner:
+    with runner_for("local", tuner.target) as runner:
         tuner.run(runner, output.with_suffix(".bundles"), budget)
     return tuner
 
@@ -183,6 +183,7 @@ def test_wrong_usage(model: Path, tmp_path: Path) -> None:
     for arguments, told in (
         (("--runner", "carrier-pigeon"), "is no runner"),
         (("--budget", "soon"), "is no time"),
+        (("--target", "riscv64-linux-gnu"), "cannot be measured on this"),
         (("--runner", "dask://127.0.0.1:1"), "Dask|dask"),
     ):
         done = run("tune", model, "-o", tmp_path / "r.jsonl", *arguments)
