@@ -117,7 +117,8 @@ class Tuner:
     def _found(self, record: Record) -> None:
         self.records = Records([*(r for r in self.records if r.key != record.key), record])
         self._write()
-        self.progress.note(f"{record.gain:5.3f} times as fast: {record.signature[:90]}")
+        saved, elapsed = self.search.saved / 1e6 if self.search else 0.0, time.monotonic() - self.start
+        self.progress.note(f"{elapsed:5.0f} s, {saved:.4g} ms saved: {record.gain:.3f} × {record.signature[:80]}")
         self._told("")
 
     def _write(self) -> None:
