@@ -1,7 +1,8 @@
 """The kernel kinds: which operator is the root of which kind, and the module that emits it.
 
 A kind's module has `launch(kernel) -> Launch`, `emit(builder) -> None` and, if there is a choice, `choose(kernel,
-target) -> dict` (the schedule attribute) and `packings(kernel) -> list[Packing]` (see packing.py).
+target) -> dict` (the schedule attribute), `candidates(kernel, target) -> list[dict]` (schedules worth trying, that of
+`choose` first) and `packings(kernel) -> list[Packing]` (see packing.py).
 """
 
 from __future__ import annotations
