@@ -25,6 +25,24 @@ def piece_width(b: KernelBuilder, elem: str) -> int:
     return max(4, min(LANES, b.target.vector_bits // scalars.bit_width(elem)))
 
 
+def rows_at_once(b: KernelBuilder, elem: str, most: int) -> int:
+    """How many rows may go through a sweep together: half the registers hold accumulators."""
+    return max(1, min(most, b.target.vector_registers * piece_width(b, elem) // (2 * LANES)))
+
+
+def in_blocks(b: KernelBuilder, count: int, body: Callable[[list[im.Index]], None]) -> None:
+    """`body(rows)` for `count` rows of the call's range at a time, then for the rest one by one.
+
+    What a row waits for (the joining of lanes, a division, a root) is hidden behind the others."""
+    done: im.Index = b.begin
+    if count > 1:
+        done = im.add(b.begin, im.mul(im.floordiv(im.sub(b.end, b.begin), count), count))
+        with b.loop(b.begin, done, count) as row:
+            body([im.add(row, i) for i in range(count)])
+    with b.loop(done, b.end) as row:
+        body([row])
+
+
 def sweep(b: KernelBuilder, length: im.Index, elem: str, starts: list[ir.Value], piece: Piece) -> list[ir.Value]:
     """Runs `piece` over a row and returns the accumulators, each a vector of LANES lanes (from `starts`, scalars)."""
     width = piece_width(b, elem)
