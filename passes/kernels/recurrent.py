@@ -37,6 +37,7 @@ class Row:
     direction: im.Index
     batch: im.Index
     step: im.Index  # the time that is computed
+    odd: bool | ir.Value = False  # whether blocks go from the last to the first
 
 
 def emit(b: KernelBuilder) -> None:
@@ -75,7 +76,7 @@ class Recurrence:
         backward = self._backward(direction)
         with b.loop(0, length) as i:
             behind = im.sub(im.sub(length, 1), i)
-            self.step(Row(direction, batch, im.select(backward, behind, i)))
+            self.step(Row(direction, batch, im.select(backward, behind, i), im.compare(im.mod(i, 2), "==", 1)))
         with b.loop(length, steps) as i:
             self._fill(self.y, self.y.offset([i, direction, batch, 0]))
 
@@ -112,13 +113,16 @@ class Recurrence:
         return self.y.offset([row.step, row.direction, row.batch, unit])
 
     def _blocks(self, row: Row, compute) -> None:
-        """Calls `compute(row, block, count)` for groups of whole blocks, then for the rest."""
+        """Calls `compute(row, block, count)` for groups of whole blocks, then for the rest.
+
+        Every other step goes through the groups backwards: weights that just fill a cache are then found there, where
+        going round would have pushed out each before its turn."""
         total = -(-self.hidden // self.lanes)
         group = max(1, MOST_ACCUMULATORS // max(1, self.gates.count) if self.b.target.vector_registers >= 32 else 2)
         group = min(group, total)
         full = self.hidden // self.lanes // group * group
         with self.b.loop(0, full, group) as block:
-            compute(row, block, group, None)
+            compute(row, im.select(row.odd, im.sub(full - group, block), block), group, None)
         for block in range(full, total):
             rest = self.hidden - block * self.lanes
             compute(row, block, 1, lane_mask(rest, self.lanes) if rest < self.lanes else None)
