@@ -37,7 +37,7 @@ WORTH_COPYING = 24  # rows that make a copy of B pay
 @dataclass(frozen=True)
 class MatmulSchedule:
     """Register tile `rows` × `vectors` of `lanes`; `group` row tiles a unit; `packed`: B lies in panels;
-    `prefetch`: how far ahead they are asked for (contraction.prefetch_panels); `chunk`: terms that all row tiles of a
+    `prefetch`: how far ahead they are asked for (contraction.prefetch_panels; of a copied B, a panel); `chunk`: terms that all row tiles of a
     unit go through before the next ones, their sums being kept on the stack (0: all at once); `copied`: a unit first
     copies its panel of B (or a chunk of it) to the stack."""
 
@@ -76,7 +76,7 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
         chunk, group = contraction.BLOCK, max(1, min(group, most_tiles))
     elif packed and k > 2 * CHUNK and 1 < group <= most_tiles:
         chunk = CHUNK
-    ahead = _prefetch(p, group, rows, width, target) if packed else 0
+    ahead = _prefetch(p, group, rows, width, target) if packed else copied
     return asdict(MatmulSchedule(rows, vectors, sums.lanes, group, packed, ahead, chunk, copied))
 
 
@@ -211,6 +211,18 @@ class _Emitter:
             for v, value in enumerate(load_b(k, 0)):
                 self.copy.store_vector(self.sums.widen(value), im.add(line, v * self.s.lanes))
 
+    def _ask(self, batch, row: im.Index, k: im.Index) -> None:
+        """Asks for a line of the next panel's row k: each row tile for another one. Panels are columns of B: to the
+        hardware, rows far apart."""
+        s, line = self.s, 64 // scalars.byte_width(self.p.elem)
+        if not (s.copied and self.ahead):
+            return
+        number = im.mod(im.floordiv(row, s.rows), -(-s.width // line) + 1)
+        place = self.p.right_offset(self.b, batch, k, im.add(im.add(self.columns[0], s.width), im.mul(number, line)))
+        if place is not None:
+            memory = self.b.inputs[self.p.op.operands[1]].memory
+            memref.prefetch(memory, [im.value(place)], False, 2, True)
+
     def _copied(self, k: im.Index) -> list[ir.Value]:
         line = im.mul(im.sub(k, self.start), self.s.width)
         return [self.copy.load_vector(im.add(line, v * self.s.lanes), self.s.lanes) for v in range(self.s.vectors)]
@@ -221,6 +233,7 @@ class _Emitter:
         self.ahead = 0 if alone else self.s.prefetch
 
         def load(k: im.Index):
+            self._ask(batch, row, k)
             with self.ev.scope():
                 row_of_b = self._copied(k) if self.s.copied else [self.sums.widen(v) for v in load_b(k, row)]
                 return [self.sums.widen(v) for v in load_a(k)], row_of_b

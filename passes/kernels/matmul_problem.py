@@ -144,6 +144,15 @@ class Matmul:
 
         return panel
 
+    def right_offset(self, b: KernelBuilder, batch, k: im.Index, column: im.Index) -> im.Index | None:
+        """Where B's element lies, if B is as it is in memory and its columns side by side; else None."""
+        v = self.op.operands[1]
+        shape = b.shape(v)
+        axes = _axes(len(shape), self.trans_b, self.transposed_batch_b)
+        if v not in b.inputs or len(shape) < 2 or axes[-1] != len(shape) - 1:
+            return None
+        return b.inputs[v].offset(_permuted(_broadcast([*batch, k, column], [shape[i] for i in axes]), axes))
+
     def scaled(
         self, b: KernelBuilder, ev: Evaluator, point, lanes: Lanes, total: ir.Value, sums: Arithmetic
     ) -> ir.Value:
