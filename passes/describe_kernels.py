@@ -2,8 +2,8 @@
 
 `notes["report"]` = {"model_bytes", "objective", "memory", "gains": {weight: how many times as fast by the estimate},
 "kernels": [{kind, algorithm, source, schedule, calls: [[node, …], …]}, …]}: a kernel once, in the order of its first
-call, with each call's nodes. Source: where the schedule came from (heuristic, record or override), for kernels that have
-one; algorithm_source likewise, where it was not the heuristic.
+call, with each call's nodes. Source: where the schedule came from (heuristic, record or override), for kernels with a
+schedule; algorithm_source likewise, where it was not the heuristic.
 """
 
 from __future__ import annotations
