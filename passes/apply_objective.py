@@ -2,7 +2,8 @@
 
 Before:  %0 = "kernel.conv"(%x, %w, %b) {pads = …}
 After:   %0 = "kernel.conv"(%x, %w, %b) {pads = …, algorithm = "direct"}      with `options.objective` size or memory
-With speed, nothing changes. What the estimates (conv_costs.py) say of either way is noted down:
+With speed, an algorithm from a record stays unless it was measured to gain less than 5 % on a heuristic that needs no
+copy of the weights: that is not worth one. What the estimates (conv_costs.py) say of either way is noted down:
 `notes["gains"]`: weight → how many times as fast its convolution is on a transformed copy, where one is made.
 `notes["trade"]`: what leaving them out saves and costs. What the user asks for by name stays. Keeps: everything else.
 """
@@ -22,10 +23,12 @@ from onnxc.passes.conv_algorithms import ATTRIBUTE, applicable_algorithms
 from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels.winograd_points import SIZES
 from onnxc.passes.rewriting import functions, operations
+from onnxc.passes.signatures import conv_signature
 from onnxc.passes.use_fft import best_transform
 from onnxc.passes.use_winograd import best_tile
 
 PLAIN = "direct"
+LEAST_GAIN = 1.05  # what a copy of weights must be worth
 
 
 @dataclass(frozen=True)
@@ -48,9 +51,16 @@ def apply_objective(program: Program) -> None:
         for op in map(OnnxOp, operations(function.regions[0].blocks[0])):
             if op.op.name != "kernel.conv" or program.notes.get("algorithms", {}).get(op.node) == "override":
                 continue
-            copy = _copy(program, op, machine)
+            asked = op.attr(ATTRIBUTE) if op.has_attr(ATTRIBUTE) else None
+            copy = _copy(program, op, machine, asked)
             if speed and copy is not None:
-                _note_gain(program, op, copy)
+                if asked is not None and not _is_worth_it(program, op, machine):
+                    op.op.attributes[ATTRIBUTE] = ir.StringAttr.get(PLAIN)
+                    program.log.append(
+                        ("apply_objective", f"{op.node}: {asked} gains too little for a copy of weights")
+                    )
+                else:
+                    _note_gain(program, op, copy)
             elif not speed:
                 op.op.attributes[ATTRIBUTE] = ir.StringAttr.get(PLAIN)
                 left_out += [] if copy is None else [copy]
@@ -62,11 +72,17 @@ def apply_objective(program: Program) -> None:
         }
 
 
-def _copy(program: Program, op: OnnxOp, machine: Machine) -> Copy | None:
-    """The copy of its weights that `op` is worth by a record or by the heuristics; None where it needs none."""
+def _is_worth_it(program: Program, op: OnnxOp, machine: Machine) -> bool:
+    """Whether a copy that a record wants gains enough on the heuristic's choice, or that needs a copy as well."""
+    choices = getattr(program.options, "choices", None)
+    gain = None if choices is None else choices.gain(conv_signature(op))
+    return gain is None or gain >= LEAST_GAIN or _copy(program, op, machine, None) is not None
+
+
+def _copy(program: Program, op: OnnxOp, machine: Machine, asked: str | None) -> Copy | None:
+    """The copy of its weights that `op` needs with the algorithm `asked` for, else the heuristic's; None: none."""
     strict = bool(getattr(program.options, "strict", False))
     can = applicable_algorithms(op, machine.target, strict)
-    asked = op.attr(ATTRIBUTE) if op.has_attr(ATTRIBUTE) else None
     shape, plain = Shape.of(op), Tensor.of(op.operands[1].type)
     direct = conv_costs.direct(shape, machine)
     costs: list[tuple[float, int]] = []  # nanoseconds, values of the copy for each value of a filter's window

@@ -16,6 +16,10 @@ class Choices:
         """The algorithm of the convolution with this signature, where one is known."""
         return None
 
+    def gain(self, signature: str) -> float | None:
+        """How many times as fast as the heuristic's the algorithm for this signature is, where that was measured."""
+        return None
+
     def origin(self, signature: str) -> str:
         """Where the choice for this signature stands, for messages: `records.jsonl:3`."""
         return "a choice"

@@ -44,6 +44,10 @@ class RecordedChoices(Choices):
         found = self._found.get((signature, "algorithm"))
         return None if found is None else found.choice["algorithm"]
 
+    def gain(self, signature: str) -> float | None:
+        found = self._found.get((signature, "algorithm"))
+        return None if found is None else found.gain
+
     def origin(self, signature: str) -> str:
         found = self._found.get((signature, "schedule")) or self._found.get((signature, "algorithm"))
         return super().origin(signature) if found is None or not found.origin else found.origin

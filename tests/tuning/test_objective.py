@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from onnxc.driver import compile_model
@@ -12,6 +13,8 @@ from onnxc.errors import OnnxcError
 from onnxc.inspection import inspect_artefact
 from onnxc.options import Options
 from onnxc.runtime import InferenceSession
+from onnxc.targets import target_for
+from onnxc.tuning.records import Record
 
 from .models import Told, convnet
 from .test_compile_with_records import record
@@ -49,6 +52,25 @@ def test_what_copies_promise(tmp_path: Path) -> None:
     gains = report["variants"][0]["gains"]
     assert {copy["weight"] for copy in report["weights"]["copies"]} == set(gains)
     assert all(gain >= 1.05 for gain in gains.values())
+
+
+@pytest.mark.parametrize(("ns", "kept"), [(98.0, False), (90.0, True)])
+def test_a_copy_that_gains_too_little_is_left_out(tmp_path: Path, ns: float, kept: bool) -> None:
+    few = "kernel.conv(f32[1,6,6,8], const f32[3,3,8,8])"  # so few channels that the heuristic sums directly
+    signature = f"{few} {{dilations=[1,1], group=1, pads=[1,1,1,1], strides=[1,1]}} -> f32[1,6,6,8]"
+    line = Record(signature, target_for("x86-64-v3").key, {"algorithm": "winograd2"}, ns=ns, default_ns=100.0).line()
+    (tmp_path / "r.jsonl").write_text(line)
+    told = Told()
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 20]> g (float[1, 8, 6, 6] x) => (float[1, 8, 6, 6] y) '
+        "{ w = Constant<value_float = 0.5>() s = Constant<value_ints = [8, 8, 3, 3]>() v = Expand(w, s) "
+        "[conv] y = Conv<pads = [1, 1, 1, 1]>(x, v) }"
+    )
+    options = Options(mcpu="x86-64-v3", threads=1, tuning=tmp_path / "r.jsonl")
+    compile_model(model, tmp_path / "m.so", options, told)
+    kernels = inspect_artefact(tmp_path / "m.so")["report"]["variants"][0]["kernels"]
+    assert any(kernel.get("algorithm") == "winograd2" for kernel in kernels) == kept
+    assert any("conv: winograd2 gains too little for a copy" in line for line in told.noted) != kept
 
 
 def test_what_the_user_asks_for_by_name_stays(tmp_path: Path) -> None:
