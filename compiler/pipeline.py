@@ -35,6 +35,7 @@ from onnxc.passes.scan_to_loop import scan_to_loop
 from onnxc.passes.simplify import simplify
 from onnxc.passes.to_nhwc import to_nhwc
 from onnxc.passes.use_fft import use_fft
+from onnxc.passes.use_im2col import use_im2col
 from onnxc.passes.use_winograd import use_winograd
 from onnxc.passes.widen_halves import widen_halves
 
@@ -73,6 +74,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         apply_objective,
         use_winograd,
         use_fft,
+        use_im2col,
         expand_resize,
         innermost_softmax,
         merge_equal,

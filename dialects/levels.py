@@ -58,7 +58,7 @@ GRAPH = _level(
     "func onnx",
     "kernel.bind_dims kernel.require kernel.nonzero_count kernel.nms kernel.cumulative kernel.conv "
     "kernel.conv_transpose kernel.max_pool kernel.average_pool kernel.scratch kernel.winograd "
-    "kernel.winograd_input kernel.winograd_output kernel.fft_input kernel.fft_output "
+    "kernel.winograd_input kernel.winograd_output kernel.fft_input kernel.fft_output kernel.fft kernel.im2col "
     "kernel.attention kernel.conv_planes kernel.depthwise_planes "
     "kernel.recurrent kernel.resize",
 )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from mlir import ir
 
+from onnxc.dialects import dims
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program
@@ -15,7 +16,7 @@ from onnxc.passes.conv_costs import fft_tiles
 from onnxc.passes.kernels.winograd_points import SIZES
 
 ATTRIBUTE = "algorithm"
-ALGORITHMS = ("direct", *(f"winograd{tile}" for tile in SIZES), "fft")
+ALGORITHMS = ("direct", "im2col", *(f"winograd{tile}" for tile in SIZES), "fft")
 
 
 def applicable_algorithms(op: OnnxOp, target, strict: bool) -> tuple[str, ...]:
@@ -24,6 +25,8 @@ def applicable_algorithms(op: OnnxOp, target, strict: bool) -> tuple[str, ...]:
     With `strict` those whose bits differ from the plain sum's are left out.
     """
     names = ["direct"]
+    if _im2col_can(op):
+        names.append("im2col")
     if not strict and target.has_fma and _winograd_can(op):
         names += [f"winograd{tile}" for tile in SIZES]
     if not strict and target.has_fma and _fft_can(op):
@@ -52,6 +55,14 @@ def has_constant_weights(op: OnnxOp) -> bool:
 def has_unit_steps(op: OnnxOp) -> bool:
     """Neither strides, dilations nor groups."""
     return set(op.attr("strides")) == set(op.attr("dilations")) == {1} and op.attr("group") == 1
+
+
+def _im2col_can(op: OnnxOp) -> bool:
+    """Windows that have to be gathered, with constant weights, in one group."""
+    x, w = (Tensor.of(v.type) for v in op.operands[:2])
+    gathered = dims.product(w.shape[:-2]) > 1 or set(op.attr("strides")) != {1} or any(op.attr("pads"))
+    known = all(isinstance(d, int) and d > 0 for d in w.shape)
+    return x.elem == "f32" and gathered and known and op.attr("group") == 1 and has_constant_weights(op)
 
 
 def _winograd_can(op: OnnxOp) -> bool:

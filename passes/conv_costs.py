@@ -14,14 +14,23 @@ from onnxc.dialects import dims
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program
-from onnxc.passes.kernels.fft_points import LENGTHS, MOST_VALUES, FftTile
+from onnxc.passes.kernels.fft_points import LENGTHS, LONGEST, MOST_VALUES, FftTile
+from onnxc.passes.kernels.im2col import PIECES
 from onnxc.passes.kernels.winograd_points import SIZES
 
 CACHED_BYTES = 90 << 20  # models with more weights stream them from memory in every run
 GIGAFLOPS = 5.0  # per bit of vector width and second / 16: what one core's multiply-adds reach
-BANDWIDTH = 30  # bytes a nanosecond to and from a far cache
+NEAR = 4  # times L2 that spectra may have and still be read fast; splitting larger ones gains 1.4 to 1.7 times
+NEAR_BANDWIDTH, FAR_BANDWIDTH = 60, 30  # bytes a nanosecond, written and read
 TRANSFORM = 1.25  # operations of a transform, per value and binary digit of the tile
 TOUCH = 4  # and per value for loads and stores
+OPERATION = 2.5  # flops of the products that take as long as one of these operations
+TAP = 1.3  # channels' worth of work that the direct kernel has at each tap: pointers, the end of a loop
+GAIN = 1.1  # that gathering must promise
+GATHERED = 1.07  # what reading gathered windows costs the products
+LEAST_TILES = 6  # that make the products' register tiles worth their weights
+UNITS = 4  # into which the tiles of one image are cut, at least
+LEAST_ROWS = 28  # that a block of gathered windows has: two register tiles
 
 
 @dataclass(frozen=True)
@@ -44,6 +53,10 @@ class Shape:
     def pixels(self) -> int:
         return self.images * dims.product(self.out)
 
+    @property
+    def taps(self) -> int:
+        return dims.product(self.window)
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -62,9 +75,19 @@ class Machine:
     def flops(self) -> float:
         return GIGAFLOPS * self.target.vector_bits / 16
 
+    def filled(self, channels: int) -> int:
+        """So many channels as whole vectors."""
+        lanes = max(1, self.target.vector_bits // 32)
+        return -(-channels // lanes) * lanes
+
+    def moving(self, points: int, tiles: int, shape: Shape) -> float:
+        """Writing and reading of spectra."""
+        spectra = 4 * points * tiles * (shape.channels + shape.filters)
+        return 2 * spectra / (NEAR_BANDWIDTH if spectra <= NEAR * self.target.l2_bytes else FAR_BANDWIDTH)
+
     def products(self, rows: int, points: int, shape: Shape) -> float:
         """[rows, channels]·[channels, filters] `points` times: arithmetic and reading of weights overlap in part."""
-        arithmetic = 2 * rows * points * shape.channels * shape.filters / self.flops
+        arithmetic = 2 * rows * points * shape.channels * self.filled(shape.filters) / self.flops
         stored = 4 * points * shape.channels * shape.filters
         rate = 14 if self.model_bytes > CACHED_BYTES else 26
         reading = stored / rate if stored > self.target.l2_bytes // 2 else 0
@@ -72,23 +95,33 @@ class Machine:
 
 
 def direct(shape: Shape, machine: Machine) -> float:
-    return machine.products(shape.pixels, dims.product(shape.window), shape)
+    return machine.products(shape.pixels, shape.taps, shape)
 
 
 def winograd(shape: Shape, tile: int, machine: Machine) -> float:
-    """F(tile×tile, 3×3): both transforms write and read."""
+    """F(tile×tile, 3×3); the transforms take as long as their loads and stores."""
     points = SIZES[tile] ** 2
     tiles = shape.images * dims.product([-(-d // tile) for d in shape.out])
-    moved = 4 * points * tiles * (shape.channels + shape.filters) * 2 / BANDWIDTH
-    return moved + machine.products(tiles, points, shape)
+    return machine.moving(points, tiles, shape) + machine.products(tiles, points, shape)
 
 
 def fft(shape: Shape, tile: FftTile, machine: Machine) -> float:
     tiles, values = shape.images * dims.product(grid_of(shape, tile)), tile.height * tile.width
-    width = shape.channels + shape.filters
-    moved = 4 * tile.points * tiles * width * 2 / BANDWIDTH
-    transforms = values * (TRANSFORM * log2(values) + TOUCH) * tiles * width * 4 / machine.flops
-    return transforms + moved + machine.products(tiles, tile.points, shape)
+    operations = values * (TRANSFORM * log2(values) + TOUCH) * tiles
+    transforms = operations * (machine.filled(shape.channels) + machine.filled(shape.filters)) / machine.flops
+    return (
+        OPERATION * transforms + machine.moving(tile.points, tiles, shape) + machine.products(tiles, tile.points, shape)
+    )
+
+
+def fft_group(shape: Shape, tile: FftTile, target: Any) -> int:
+    """Tiles that go through all three steps together, beside the weights in L2; 0: those are too large, or all spectra
+    are small enough to stay near."""
+    weights = 4 * tile.points * shape.channels * shape.filters
+    room = (target.l2_bytes * 3 // 4 - weights) // (4 * tile.points * (shape.channels + shape.filters))
+    tiles = shape.images * dims.product(grid_of(shape, tile))
+    spectra = 4 * tile.points * tiles * (shape.channels + shape.filters)
+    return min(room, -(-tiles // UNITS)) if room >= LEAST_TILES and spectra > NEAR * target.l2_bytes else 0
 
 
 def grid_of(shape: Shape, tile: FftTile) -> list[int]:
@@ -101,8 +134,25 @@ def fft_tiles(window: tuple[int, ...]) -> list[FftTile]:
     """The tiles that can serve a window: long enough for it along each axis, and no longer where it has one tap."""
     window = (1,) * (2 - len(window)) + window
     rows, columns = ([1] if k == 1 else [n for n in LENGTHS if n >= k + 1] for k in window)
-    return [FftTile((r, c), window) for r in rows for c in columns if 1 < r * c <= MOST_VALUES]
+    pairs = [
+        (r, c) for r in rows for c in columns if 1 < r * c <= MOST_VALUES and (max(r, c) <= LONGEST or 1 in (r, c))
+    ]
+    return [FftTile(pair, window) for pair in pairs]
 
 
 def best_fft(shape: Shape, machine: Machine) -> tuple[float, FftTile]:
     return min(((fft(shape, tile, machine), tile) for tile in fft_tiles(shape.window)), key=lambda pair: pair[0])
+
+
+def gathering_pays(shape: Shape, machine: Machine) -> bool:
+    """Whether gathered windows are multiplied faster than the direct kernel finds them, by their copying at least."""
+    plain = direct(shape, machine)
+    copying = 4 * shape.pixels * shape.taps * shape.channels * 2 / NEAR_BANDWIDTH
+    return (plain * GATHERED + copying) * GAIN < plain * (1 + TAP / shape.channels)
+
+
+def gathered_rows(shape: Shape, pixels: int | None, target: Any) -> int:
+    """How many pixels' windows are gathered at a time: those that fit a quarter of L2, and a register tile at least."""
+    line = 4 * shape.taps * shape.channels
+    most = max(LEAST_ROWS, target.l2_bytes // 4 // line)
+    return most if pixels is None else min(most, max(2 * LEAST_ROWS, -(-pixels // PIECES)))

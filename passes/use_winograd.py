@@ -27,7 +27,6 @@ from onnxc.passes.kernels.winograd_points import SIZES, transformed_weights
 from onnxc.passes.rewriting import functions, operations
 from onnxc.passes.transformed_constant import transformed_constant
 
-LEAST_CHANNELS = 24
 LEAST_SIDE = 4  # of the result
 LEAST_TILES = 12  # that make the products' register tiles worth their weights
 GAIN = 1.15  # what the estimate must promise
@@ -59,10 +58,9 @@ def best_tile(op: OnnxOp, machine: Machine) -> int:
     """The tile (2 or 4) with the lowest estimate; 0 where the direct sum is as good or Winograd's cannot do it."""
     if "winograd2" not in applicable_algorithms(op, machine.target, strict=False):
         return 0
-    w, result = (Tensor.of(v.type) for v in (op.operands[1], op.results[0]))
-    if min(w.shape[2:]) < LEAST_CHANNELS or min(result.shape[1:3]) < LEAST_SIDE:
-        return 0
     shape = Shape.of(op)
+    if min(shape.out) < LEAST_SIDE:
+        return 0
     costs = {tile: conv_costs.winograd(shape, tile, machine) for tile in SIZES}
     tile = min(costs, key=costs.__getitem__)
     return tile if costs[tile] * GAIN < conv_costs.direct(shape, machine) else 0

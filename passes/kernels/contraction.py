@@ -149,17 +149,18 @@ def row_tiles(
             piece //= 2
 
 
-def rows_are_one_axis(kernel: KernelFunction) -> bool:
+def rows_are_one_axis(kernel: KernelFunction, operands: int = 2) -> bool:
     """Whether all that the epilogue reads has the result's shape or varies along its last axis only.
 
-    Then the leading coordinates need not be told apart: (0, …, row, column) leads to the same elements.
+    Then the leading coordinates need not be told apart: (0, …, row, column) leads to the same elements. The root alone
+    reads its first `operands` operands.
     """
     root = kernel.root
     if any(v is not None and v not in kernel.operands for v in root.operands):
         return False
     result = Tensor.of(root.results[0].type).shape
     read = [*kernel.operands, *(r for op in kernel.ops for r in op.results)]
-    own = [v for v in root.operands[:2] if sum(1 for _ in v.uses) == 1]  # read by the root alone
+    own = [v for v in root.operands[:operands] if sum(1 for _ in v.uses) == 1]  # read by the root alone
     shapes = [Tensor.of(v.type).shape for v in read if v not in own and not isinstance(v.type, ir.NoneType)]
     return all(shape == result or all(d == 1 for d in shape[:-1]) for shape in shapes)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 from dataclasses import asdict
 
 import numpy as np
-from mlir import ir
 
 from onnxc.passes.kernels import contraction, depthwise, patch_tiles, scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.conv_problem import Conv
+from onnxc.passes.kernels.filter_panels import filter_panels
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_grid
@@ -71,19 +71,7 @@ def packings(kernel: KernelFunction) -> list[Packing]:
     schedule = kernel.schedule
     if not schedule.get("packed"):
         return []
-    width = schedule["vectors"] * schedule["lanes"]
-    p = Conv.of(kernel)
-    position, panels = _weights(kernel), -(-p.filters // width)
-    shape = (p.group, panels, p.taps, p.channels, width)
-    kernel.func.attributes["kernel.window"] = ir.DenseI64ArrayAttr.get(list(p.kernel))
-
-    def make(array: np.ndarray) -> np.ndarray:
-        taps = array.reshape(p.taps, p.channels, p.group, p.filters)
-        padded = np.zeros((p.taps, p.channels, p.group, panels * width), array.dtype)
-        padded[..., : p.filters] = taps
-        return padded.reshape(p.taps, p.channels, p.group, panels, width).transpose(2, 3, 0, 1, 4)
-
-    return [Packing(position, shape, f"filters{p.group}x{width}", make)]
+    return [filter_panels(kernel, Conv.of(kernel), schedule["vectors"] * schedule["lanes"])]
 
 
 def launch(kernel: KernelFunction) -> Launch:

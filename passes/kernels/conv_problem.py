@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from mlir import ir
@@ -55,14 +56,17 @@ class Conv:
 
     @classmethod
     def of(cls, kernel: KernelFunction) -> Conv:
-        op = kernel.root
+        """Of a kernel's root; packed weights have lost the window, which the kernel noted then."""
+        op, attributes = kernel.root, kernel.func.attributes
+        if "kernel.window" in attributes:
+            return cls.of_op(op, list(ir.DenseI64ArrayAttr(attributes["kernel.window"])))
+        return cls.of_op(op, Tensor.of(op.operands[1].type).shape[:-2])
+
+    @classmethod
+    def of_op(cls, op: OnnxOp, window: Sequence[int]) -> Conv:
         x, result = Tensor.of(op.operands[0].type), Tensor.of(op.results[0].type)
         group = op.attr("group")
         rank = len(x.shape) - 2
-        kernel_shape = kernel.func.attributes["kernel.window"] if "kernel.window" in kernel.func.attributes else None
-        window = (
-            list(ir.DenseI64ArrayAttr(kernel_shape)) if kernel_shape else Tensor.of(op.operands[1].type).shape[:rank]
-        )
         strides, dilations = op.attr("strides"), op.attr("dilations")
         channels, filters = x.shape[-1], result.shape[-1]
         return cls(

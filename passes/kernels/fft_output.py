@@ -40,9 +40,10 @@ def emit(b: KernelBuilder) -> None:
 
 
 class OutputTransform:
-    """Emits the inverse transform of one tile; made where the kernel's function begins."""
+    """Emits the inverse transform of one tile; made where the kernel's function begins. `lines`: an InputTransform's
+    buffer to use."""
 
-    def __init__(self, b: KernelBuilder, bias: ir.Value | None):
+    def __init__(self, b: KernelBuilder, bias: ir.Value | None, lines: Buffer | None = None):
         self.b, self.op, self.bias, self.ev = b, b.kernel.root, bias, Evaluator(b)
         self.grid = TileGrid.of(self.op)
         self.result = self.op.results[0]
@@ -51,7 +52,8 @@ class OutputTransform:
         shape = b.shape(self.result)
         self.images = Images.of(Buffer(b.outputs[0].memory, self.sums.elem, shape, [0] * len(shape)))
         tile = self.grid.tile
-        self.lines = line_buffer(self.sums, tile.width * tile.height) if tile.height > 1 else None
+        own = lines is None and tile.height > 1
+        self.lines = line_buffer(self.sums, tile.width * tile.height) if own else lines
 
     def tile(self, products: Buffer, place: im.Index, number: im.Index) -> None:
         """Tile `place` of `products` [points, tiles, M] becomes tile `number` of the result."""

@@ -18,7 +18,8 @@ from mlir import ir
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.contraction import Arithmetic
 
-LENGTHS = (8, 16, 32, 64)  # of transforms
+LENGTHS = (8, 16, 32, 64, 128)  # of transforms
+LONGEST = 32  # of those along two axes: longer lines are mostly padding in code and images
 MOST_VALUES = 1024  # of a tile: as vectors they are 64 KB of stack where vectors are widest
 PARTS = 3  # products of a complex bin
 CHUNK_BYTES = 64 << 20  # of float64 spectra at once

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from onnxc.passes.kernels import attention, depthwise, patch_tiles, planes_problem, scalars
+from onnxc.passes.kernels import attention, depthwise, im2col, patch_tiles, planes_problem, scalars
 from onnxc.passes.kernels.attention_problem import Attention
 from onnxc.passes.kernels.contraction import BLOCK, arithmetic
 from onnxc.passes.kernels.conv_planes import MOST_DEEP
@@ -151,9 +151,20 @@ def _planes(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
     return {**rules, "run": range(1, 1 << 20), "deep": range(1, 2 if apart else MOST_DEEP + 1)}
 
 
-def _winograd(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
+def _points(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
     lanes = arithmetic("f32", target).lanes  # the transforms' too
     return {**_tile(schedule, "f32", None, target), "lanes": (lanes,)}
+
+
+def _im2col(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
+    p, pixels = Conv.of(kernel), kernel.root.attr("rows")
+    return {
+        **_tile(schedule, p.elem, p.filters, target),
+        "group": range(1, pixels // max(1, _number(schedule, "rows")) + 1),
+        "slices": range(1, im2col.PIECES + 1),
+        "prefetch": range(MOST_AHEAD),
+        "packed": (1,),
+    }
 
 
 def _attention(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
@@ -175,6 +186,8 @@ RULES: dict[tuple[str, str | None], Callable[[KernelFunction, Schedule, Any], Ru
     ("conv", "depthwise"): _depthwise,
     ("conv_planes", None): _planes,
     ("conv_transpose", "direct"): _pixels,
-    ("winograd", None): _winograd,
     ("attention", None): _attention,
+    ("fft", None): _points,
+    ("im2col", None): _im2col,
+    ("winograd", None): _points,
 }

@@ -52,7 +52,7 @@ def line(length: int, channels: int, filters: int, window: int, stride: int = 1,
 SHAPES = (
     # the first layers of networks
     square(112, 3, 64, 7, 2), square(112, 3, 32, 3, 2), square(56, 3, 16, 5), square(56, 4, 96, 11, 4),
-    square(112, 1, 32, 3), square(64, 3, 64, 9),
+    square(64, 3, 64, 15, 2), square(112, 1, 32, 3), square(64, 3, 64, 9),
     # pointwise
     square(56, 64, 256, 1), square(28, 512, 128, 1), square(14, 256, 512, 1, 2), square(7, 512, 512, 1),
     # 3×3
@@ -71,6 +71,7 @@ SHAPES = (
     line(1000, 80, 256, 3), line(1000, 128, 128, 7), line(1000, 128, 128, 11), line(4000, 32, 32, 11),
     line(1000, 64, 64, 31), line(1000, 256, 256, 3), line(8000, 1, 64, 31), line(2000, 64, 64, 15, 2),
     line(1000, 64, 64, 7, 1, 9), line(8000, 16, 16, 63), line(500, 256, 256, 15),
+    line(4000, 2, 256, 33, 1, 2), line(64000, 16, 16, 31),
 )  # fmt: skip
 
 

@@ -7,6 +7,7 @@ from mlir import ir
 from onnxc.dialects import onnx
 from onnxc.dialects.weights import WeightStore
 from onnxc.passes.contract import Options, Program
+from onnxc.passes.kernels.fft import PIECES
 from onnxc.passes.kernels.fft_points import LENGTHS, FftTile, transformed_weights
 from onnxc.passes.kernels.real_fft import complex_fft, inverse_complex_fft, inverse_real_fft, real_fft
 from onnxc.passes.use_fft import use_fft
@@ -57,6 +58,8 @@ CASES = [
     ((40, 40), 4, 4, (11, 11), [5, 5, 5, 5], 1, (32, 32)),
     ((100,), 7, 18, (31,), [15, 15], 2, (64,)),
     ((20,), 17, 3, (5,), [4, 0], 1, (8,)),
+    ((300,), 3, 5, (63,), [31, 31], 1, (128,)),
+    ((40, 41), 3, 5, (5, 5), [2, 2, 2, 2], 1, (8, 8)),
 ]  # fmt: skip
 
 
@@ -98,6 +101,32 @@ def test_transforms(size, c, m, window, pads, images, tile, mcpu):
         products,
         bias,
         mcpu=mcpu,
+    )
+    np.testing.assert_allclose(result, expected, rtol=1e-4, atol=2e-6 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("size, c, m, window, pads, images, tile", CASES)
+@pytest.mark.parametrize("group", [1, 5])
+def test_grouped(size, c, m, window, pads, images, tile, group):
+    x, w, bias = numbers(RNG, (images, *size, c)), numbers(RNG, (*window, c, m)), numbers(RNG, (m,))
+    ones = [1] * len(size)
+    expected = np.maximum(reference(x, w, bias.astype(np.float64), ones, ones, pads, 1), 0)
+    given, whole, _ = attributes(size, window, tile, expected.shape[1:-1], pads)
+    u = transformed_weights(w.reshape(*whole.window, c, m), whole)
+    scratch = np.full((PIECES, whole.points * group * (c + m)), np.nan, np.float32)
+    types = [f"tensor<{spell(v.shape)}>" for v in (x, u, scratch, bias)]
+    out = f"tensor<{spell(expected.shape)}>"
+    (result,) = run(
+        f"""func.func private @k({", ".join(f"%a{i}: {t}" for i, t in enumerate(types))}) -> {out}
+        attributes {{kernel.kind = "fft", kernel.root = "kernel.fft"}} {{
+      %0 = "kernel.fft"(%a0, %a1, %a2, %a3) {{{given}, group = {group} : i64}} : ({", ".join(types)}) -> {out}
+      %1 = "onnx.Relu"(%0) : ({out}) -> {out}
+      return %1 : {out} }}""",
+        x,
+        u,
+        scratch,
+        bias,
+        constants=(1, 3),
     )
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=2e-6 * np.abs(expected).max())
 

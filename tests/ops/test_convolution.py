@@ -1,4 +1,4 @@
-"""Convolutions whose algorithm the heuristics choose: errors against sums in float64, threads, and what strict leaves."""
+"""Convolutions whose algorithm the heuristics choose: errors against float64, threads, what strict leaves."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ CASES = [
     (3, (300,), 32, 64, (31,), [30, 0], "use_fft"),
     (1, (21, 30), 48, 64, (7, 1), [3, 0, 3, 0], "use_fft"),
     (2, (33, 28), 48, 64, (3, 3), [1, 1, 1, 1], "use_winograd"),
+    (1, (9000,), 16, 16, (63,), [31, 31], "use_fft"),
 ]  # fmt: skip
-ERROR = 4  # rms, in units of the plain sum's
+ERROR = 2.5  # rms, in units of the plain sum's: Fourier's 0.4 to 1.8, Winograd's 2.2
 
 
 def conv_model(images, size, w, bias, pads):

@@ -1,0 +1,74 @@
+"""graph -> graph: convolutions whose windows are better gathered before they are multiplied.
+
+Before:  %0 = "kernel.conv"(%x, %w, %b) {…}
+After:   %s = "kernel.scratch"()                                        : [pieces, size]
+         %0 = "kernel.im2col"(%x, %w, %s, %b) {…, rows}
+The case are few channels with windows or steps beyond patch_tiles.py: 1.3 to 1.7 times faster with 2 or 3 channels.
+A piece holds the windows of `rows` pixels (kernels/im2col.py): as many as stay in cache beside a panel of weights.
+The same bits as before, so with `strict` too. An op's attribute `algorithm` (conv_algorithms.py) goes before the
+estimate. Keeps: everything else.
+"""
+
+from __future__ import annotations
+
+from mlir import ir
+
+from onnxc.dialects.levels import GRAPH
+from onnxc.dialects.onnx import OnnxOp
+from onnxc.dialects.types import Tensor
+from onnxc.passes import conv_costs
+from onnxc.passes.contract import Program, transforms
+from onnxc.passes.conv_algorithms import applicable_algorithms, requested
+from onnxc.passes.conv_costs import Machine, Shape
+from onnxc.passes.kernels import patch_tiles
+from onnxc.passes.kernels.conv_problem import Conv
+from onnxc.passes.kernels.gather import gathered_size
+from onnxc.passes.kernels.im2col import PIECES
+from onnxc.passes.rewriting import functions, operations
+
+
+@transforms(GRAPH, GRAPH)
+def use_im2col(program: Program) -> None:
+    """See the file's docstring."""
+    if getattr(program.options, "target", None) is None:
+        return
+    machine = Machine.of(program)
+    for function in functions(program.module):
+        for op in [o for o in operations(function.regions[0].blocks[0]) if o.name == "kernel.conv"]:
+            if _wanted(program, OnnxOp(op), machine):
+                _rewrite(program, OnnxOp(op))
+
+
+def _wanted(program: Program, op: OnnxOp, machine: Machine) -> bool:
+    asked = requested(program, op)
+    strict = getattr(program.options, "strict", False)
+    if asked not in (None, "im2col") or "im2col" not in applicable_algorithms(op, machine.target, strict):
+        return False
+    if asked == "im2col":
+        return True
+    patched = patch_tiles.applies(Conv.of_op(op, Tensor.of(op.operands[1].type).shape[:-2]), machine.target)
+    return not patched and conv_costs.gathering_pays(Shape.of(op), machine)
+
+
+def _rewrite(program: Program, op: OnnxOp) -> None:
+    x, w = (Tensor.of(v.type) for v in op.operands[:2])
+    loc, ip = op.op.location, ir.InsertionPoint(op.op)
+    shape = Shape.of(op)
+    pixels = shape.pixels if Tensor.of(op.results[0].type).is_static else None
+    rows = conv_costs.gathered_rows(shape, pixels, program.options.target)
+    size = gathered_size(shape.taps * w.shape[-2], rows)
+    scratch = ir.Operation.create("kernel.scratch", results=[x.of_shape([PIECES, size]).type()], loc=loc, ip=ip)
+    names = ("strides", "dilations", "pads", "group")
+    attributes = {name: op.op.attributes[name] for name in names}
+    attributes["rows"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), rows)
+    out = ir.Operation.create(
+        "kernel.im2col",
+        results=[op.results[0].type],
+        operands=[*op.operands[:2], scratch.results[0], *(v for v in op.operands[2:] if v is not None)],
+        attributes=attributes,
+        loc=loc,
+        ip=ip,
+    )
+    op.results[0].replace_all_uses_with(out.results[0])
+    op.op.erase()
+    program.log.append(("use_im2col", f"{OnnxOp(out).node}: windows of {rows} pixels at a time"))
