@@ -116,8 +116,8 @@ class Chain:
 
     def _call(self, op: ir.Operation) -> Call | None:
         values = self._values(op)
-        operands = tuple(self._name(v, values) for v in op.operands)
-        results = tuple(self._name(r, values) for r in op.results)
+        operands = tuple(self._name(v) for v in op.operands)
+        results = tuple(self._name(r) for r in op.results)
         if op.name == "kernel.scratch":
             return None
         callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
@@ -129,7 +129,7 @@ class Chain:
         entries = {e.name: dims.parse(ir.StringAttr(e.attr).value) for e in ir.DictAttr(op.attributes["dims"])}
         return {name: _evaluate(d, self.lowered.sizes) for name, d in entries.items()}
 
-    def _name(self, v: ir.Value, values: Mapping[str, int]) -> str:
+    def _name(self, v: ir.Value) -> str:
         v = _behind_views(v)
         if v not in self._names:
             self._names[v] = self._define(v)

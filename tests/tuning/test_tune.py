@@ -72,7 +72,7 @@ def test_interrupted(model: Path, tmp_path: Path) -> None:
     wait_until(lambda: records.exists() and records.stat().st_size > 0)
     process.send_signal(signal.SIGINT)
     _, told = process.communicate(timeout=20)
-    assert (process.returncode, told) == (130, "error: interrupted\n")
+    assert (process.returncode, told.splitlines()[1:]) == (130, ["error: interrupted"])
     found, warnings = Records.read(records)
     assert len(found) >= 1 and not warnings
     assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
@@ -86,7 +86,7 @@ def wait_until(condition: Callable[[], bool]) -> None:
     pytest.fail("waited in vain")
 
 
-def tuned(model: Path, output: Path, known: Records, budget: float = 3.0) -> Tuner:
+def tuned(model: Path, output: Path, known: Records, budget: float = 60.0) -> Tuner:
     tuner = Tuner(model, OPTIONS, known, output)
     with runner_for("local", tuner.target) as runner:
         tuner.run(runner, output.with_suffix(".bundles"), budget)
@@ -99,7 +99,7 @@ def test_resuming_begins_with_what_is_known(model: Path, tmp_path: Path) -> None
     record = next(r for r in first.records if "const" in r.signature)
     other = {**record.choice["schedule"], "rows": 3, "vectors": 3, "group": 5}
     record = replace(record, choice={"schedule": other}, ns=1.0, default_ns=2.0)
-    second = tuned(model, tmp_path / "b.jsonl", Records([record]), 1.0)
+    second = tuned(model, tmp_path / "b.jsonl", Records([record]), 60.0)
     order = [state.task.signature for state in second.states]
     assert set(order) == {state.task.signature for state in first.states}
     state = next(s for s in second.states if s.task.signature == record.signature)
@@ -112,7 +112,7 @@ def test_what_makes_the_model_slower_is_dropped(model: Path, tmp_path: Path, mon
     worse = whole_model.Comparison(2.0, 1.0, 1.9, 2.0, 2.1)
     monkeypatch.setattr(Tuner, "_compare", lambda self, folder: worse)
     known = Records([Record("matmul()", "some machine", {"schedule": {}}, 1.0, 2.0)])
-    tuner = tuned(model, tmp_path / "r.jsonl", known, 2.0)
+    tuner = tuned(model, tmp_path / "r.jsonl", known)
     if any(state.best for state in tuner.states):
         assert list(tuner.records) == list(known)
         assert Records.read(tmp_path / "r.jsonl")[0].write is not None
