@@ -19,7 +19,8 @@ import onnxc
 from onnxc.options import Options
 from onnxc.runtime import measure
 from onnxc.targets import target_for
-from onnxc.tuning import whole_model
+from onnxc.tuning import tune, whole_model
+from onnxc.tuning.problems import kernel_tasks
 from onnxc.tuning.records import Record, Records
 from onnxc.tuning.runners import ExecutorRunner, LocalRunner, runner_for
 from onnxc.tuning.tune import Tuner
@@ -32,6 +33,19 @@ OPTIONS = Options(mcpu="native")
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return layers.matmuls(tmp_path_factory.mktemp("model") / "m.onnx")
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each problem three candidates are enough to see what happens to them."""
+
+    def fewer(lowered):
+        tasks = kernel_tasks(lowered)
+        for task in tasks:
+            del task.candidates[3:]
+        return tasks
+
+    monkeypatch.setattr(tune, "kernel_tasks", fewer)
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:
@@ -93,7 +107,7 @@ def tuned(model: Path, output: Path, known: Records, budget: float = 60.0) -> Tu
     return tuner
 
 
-def test_resuming_begins_with_what_is_known(model: Path, tmp_path: Path) -> None:
+def test_resuming_begins_with_what_is_known(model: Path, tmp_path: Path, few: None) -> None:
     """Problems without a record come first; a known choice is tried before others, also one that is no candidate."""
     first = tuned(model, tmp_path / "a.jsonl", Records())
     record = next(r for r in first.records if "const" in r.signature)
@@ -108,7 +122,9 @@ def test_resuming_begins_with_what_is_known(model: Path, tmp_path: Path) -> None
     assert found.default_ns != 2.0 or not state.measured  # measured again, or left as it was
 
 
-def test_what_makes_the_model_slower_is_dropped(model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_makes_the_model_slower_is_dropped(
+    model: Path, tmp_path: Path, few: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
     worse = whole_model.Comparison(2.0, 1.0, 1.9, 2.0, 2.1)
     monkeypatch.setattr(Tuner, "_compare", lambda self, folder: worse)
     known = Records([Record("matmul()", "some machine", {"schedule": {}}, 1.0, 2.0)])
@@ -151,7 +167,7 @@ def test_bundle_for_another_machine(model: Path, tmp_path: Path) -> None:
     assert again.read_bytes() == bundle.read_bytes()
 
 
-def test_executor(model: Path, tmp_path: Path) -> None:
+def test_executor(model: Path, tmp_path: Path, few: None) -> None:
     """Any executor of concurrent.futures will do."""
     tuner = Tuner(model, OPTIONS, Records(), tmp_path / "r.jsonl")
     with ThreadPoolExecutor(2) as executor:
