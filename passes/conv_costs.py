@@ -145,7 +145,10 @@ def best_fft(shape: Shape, machine: Machine) -> tuple[float, FftTile]:
 
 
 def gathering_pays(shape: Shape, machine: Machine) -> bool:
-    """Whether gathered windows are multiplied faster than the direct kernel finds them, by their copying at least."""
+    """Whether gathered windows are multiplied faster than the direct kernel finds them, by their copying at least; not
+    where pixels are few or not known to be many."""
+    if shape.pixels < 4 * LEAST_ROWS:
+        return False
     plain = direct(shape, machine)
     copying = 4 * shape.pixels * shape.taps * shape.channels * 2 / NEAR_BANDWIDTH
     return (plain * GATHERED + copying) * GAIN < plain * (1 + TAP / shape.channels)

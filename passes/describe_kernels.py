@@ -52,6 +52,8 @@ def _describe(program: Program, symbol: str, kernel: KernelFunction, nodes: list
         algorithm = f"winograd{kernel.root.attr('tile')}"
     elif kernel.kind.startswith("fft"):
         algorithm = "fft"
+    elif kernel.kind == "im2col":
+        algorithm = "im2col"
     if algorithm is not None:
         described["algorithm"] = algorithm
         asked = program.notes.get("algorithms", {})
