@@ -1,10 +1,11 @@
 """kernels -> kernels: every kernel gets its schedule and its launch.
 
 Before:  func.func private @k(…) attributes {kernel.kind = "matmul", …}
-After:   … {kernel.kind = "matmul", kernel.schedule = {mr = 6, …}, kernel.extent = "d0*8", kernel.grain = 4}
+After:   … {kernel.kind = "matmul", kernel.schedule = {mr = 6, …}, kernel.extent = "d0*8", kernel.picoseconds = "…"}
 The schedule is what tuning has found for the kernel's signature (`options.choices`), else what the kind's heuristic
 chooses for the shapes and the target; entries in the attribute `schedule` of the kernel's root are laid over either.
-Extent and grain say how a call may be split over threads. `notes["choices"]`: kernel → heuristic, record or override.
+Threads may divide the extent, a unit of which takes about that many picoseconds (and `kernel.round`: of which so many
+units are independent). `notes["choices"]`: kernel → heuristic, record or override.
 Keeps: everything else.      Leaves: no attribute `schedule` on an op.
 """
 
@@ -19,7 +20,7 @@ from onnxc.dialects.errors import OnnxcError
 from onnxc.dialects.levels import KERNELS
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.fusion_rules import short
-from onnxc.passes.kernels.kernel_function import KernelFunction, read_schedule
+from onnxc.passes.kernels.kernel_function import KernelFunction, read_schedule, set_launch
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.schedule_rules import refusal
 from onnxc.passes.overrides import Override, asked
@@ -46,9 +47,7 @@ def choose_schedules(program: Program) -> None:
             )
         elif "schedule" in kernel.root.op.attributes:
             raise chooser.refused(kernel, f"kernels of kind {kernel.kind} have no schedule")
-        launch = kind.launch(kernel)
-        function.attributes["kernel.extent"] = ir.StringAttr.get(str(launch.extent))
-        function.attributes["kernel.grain"] = ir.IntegerAttr.get(i64, launch.grain)
+        set_launch(function, kind.launch(kernel))
     chooser.tell()
 
 

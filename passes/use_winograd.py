@@ -125,9 +125,8 @@ def _rewrite_grouped(program: Program, op: OnnxOp, tile: int, grid: list[int], g
     x, w, result = (Tensor.of(v.type) for v in (op.operands[0], op.operands[1], op.results[0]))
     points = SIZES[tile] ** 2
     loc, ip = op.op.location, ir.InsertionPoint(op.op)
-    units = x.shape[0] * -(-grid[0] // group)
-    size = points * group * grid[1] * (w.shape[2] + w.shape[3])
-    scratch = ir.Operation.create("kernel.scratch", results=[x.of_shape([units, size]).type()], loc=loc, ip=ip)
+    rows, size = x.shape[0] * grid[0], points * grid[1] * (w.shape[2] + w.shape[3])
+    scratch = ir.Operation.create("kernel.scratch", results=[x.of_shape([rows, size]).type()], loc=loc, ip=ip)
     u = transformed_constant(
         program,
         op.operands[1].owner,

@@ -19,7 +19,8 @@ import numpy as np
 FENCE = 256  # bytes around each buffer that nobody may write
 MARK = 0xA5
 MOST_COPIES = 4096
-_STEP = np.dtype([("kernel", "u8"), ("args", "u8"), ("extent", "i8"), ("grain", "i8")])  # onnxc_step of timing.c
+_COUNTS = ("extent", "round", "picoseconds")
+_STEP = np.dtype([("kernel", "u8"), ("args", "u8"), *((name, "i8") for name in _COUNTS)])  # onnxc_step of timing.c
 
 
 class Task:
@@ -125,7 +126,8 @@ class Task:
             self._arguments.append(arguments)
             made["kernel"][:, k] = ctypes.cast(getattr(self.library, step["symbol"]), ctypes.c_void_p).value
             made["args"][:, k] = arguments.ctypes.data + arguments.strides[0] * np.arange(copies)
-            made["extent"][:, k], made["grain"][:, k] = step["extent"], step["grain"]
+            for name in _COUNTS:
+                made[name][:, k] = step[name]
         return made
 
     def _addresses(self, name: str, copies: int) -> np.ndarray:

@@ -101,17 +101,27 @@ static void *env_output(onnxc_env *env, int32_t index, const int64_t *dims, int6
     return NULL;
 }
 
-static void env_parallel(onnxc_env *env, onnxc_kernel kernel, const int64_t *args, int64_t extent, int64_t grain) {
+static void env_parallel(onnxc_env *env, onnxc_kernel kernel, const int64_t *args, int64_t extent, int64_t round,
+                         int64_t picoseconds) {
 #if ONNXC_THREADS
     context *c = of_env(env);
-    if (env->threads > 1 && extent > grain) {
+    if (parts_worth(env->threads, round, picoseconds) > 1) {
         if (!c->attached) c->pool->attach(c->pool);
         c->attached = 1;
-        c->pool->run(c->pool, env->threads, kernel, args, extent, grain);
+        for (int64_t begin = 0; begin < extent; begin += round)
+            c->pool->run(c->pool, env->threads, kernel, args, begin, begin + round, picoseconds);
         return;
     }
 #else
-    (void)env, (void)grain;
+    (void)env, (void)round, (void)picoseconds;
 #endif
     kernel(args, 0, extent);
+}
+
+/* The run is over. */
+static void leave_pool(context *c) {
+#if ONNXC_THREADS
+    if (c->attached) c->pool->detach(c->pool);
+#endif
+    c->attached = 0;
 }

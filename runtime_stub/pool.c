@@ -1,119 +1,105 @@
 /* The pool of threads that run one kernel's range together with the caller.
  *
- * A worker is one word that the caller and the worker exchange (futex): there is no queue and no lock to wait for. A part
- * that its worker has not begun by the time the caller has finished its own is taken back and run by the caller, so that a
- * sleeping or preempted worker costs no more than its share. All contexts of the process share one pool; whoever finds it
- * busy runs its kernel alone. Bits do not depend on the split. */
-#include <errno.h>
-#include <linux/futex.h>
+ * A worker is one word that the caller and the worker exchange: there is no queue and no lock to wait for. The range is
+ * shared out (shares.c); a worker that has not come by the time all is taken is called off, so that a sleeping or
+ * preempted one costs nothing but the piece it holds. Workers spin between the kernels of a run, and after it as long as
+ * the next run has been coming soon (waiting.c). All contexts of the process share one pool; whoever finds it busy runs
+ * its kernel alone. */
 #include <pthread.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
 
-enum { MOST_WORKERS = 255, LONGEST_SPIN = 10000 /* ns: a core that two threads share loses the whole spin */ };
+enum {
+    MOST_WORKERS = 255,
+    PART = 3000000,         /* ps of work that are worth a thread that is awake */
+    WAKING = 20000,         /* ns that must be saved before a sleeping worker is woken */
+    SPIN_IN_RUN = 200000,   /* ns from one kernel to the next */
+    SPIN_AFTER = 100000,    /* ns after a run */
+    SPIN_FOR_PIECE = 20000, /* ns that the caller spins for a worker's last piece, beside the estimate; */
+    SPIN_MOST = 1000000,    /* with it */
+};
 
-/* IDLE: spinning. SLEEPING: to be woken. POSTED: a part waits. TAKEN: being run. AWAITED: … and the caller sleeps. */
+/* IDLE: spinning. SLEEPING: to be woken. POSTED: called. TAKEN: at work. AWAITED: … and the caller sleeps. */
 enum { IDLE, SLEEPING, POSTED, TAKEN, AWAITED, STOP };
 
 typedef struct worker {
     _Alignas(64) _Atomic uint32_t word;
+    int32_t number; /* from 1; 0 is the caller */
+    share share;
+    job job;
+    struct onnxc_pool *pool;
     pthread_t thread;
-    onnxc_kernel kernel;
-    const int64_t *args;
-    int64_t begin, end;
+    int64_t rested;
 } worker;
 
 struct onnxc_pool {
     /* called through the pool, since it may be another library's */
-    void (*attach)(onnxc_pool *);
-    void (*run)(onnxc_pool *, int32_t threads, onnxc_kernel, const int64_t *args, int64_t extent, int64_t grain);
+    void (*attach)(onnxc_pool *); /* a run begins … */
+    void (*detach)(onnxc_pool *); /* … and ends */
+    void (*run)(onnxc_pool *, int32_t threads, onnxc_kernel, const int64_t *args, int64_t begin, int64_t end,
+                int64_t picoseconds);
     _Atomic int32_t owner; /* the process whose threads these are; negative: being reset after a fork */
-    _Atomic uint32_t busy;
-    int32_t count;
-    int64_t spin; /* of the caller */
+    _Atomic int32_t runs;  /* under way */
+    _Atomic int64_t spin;  /* of the workers, now */
+    _Atomic int64_t after; /* what it will be after the run */
+    _Atomic int64_t ended; /* when the last run did */
+    _Alignas(64) _Atomic uint32_t busy;
+    int32_t count, parts;
+    _Atomic int64_t debt; /* ns lost since the workers sleep */
+    int64_t rested;       /* of the caller */
+    share share;
     worker *workers[MOST_WORKERS];
 };
 
 static void pool_attach(onnxc_pool *p);
-static void pool_run(onnxc_pool *p, int32_t threads, onnxc_kernel kernel, const int64_t *args, int64_t extent,
-                     int64_t grain);
+static void pool_detach(onnxc_pool *p);
+static void pool_run(onnxc_pool *p, int32_t threads, onnxc_kernel kernel, const int64_t *args, int64_t begin,
+                     int64_t end, int64_t picoseconds);
 
 /* Weak and hidden: models that are linked together share it, and no library exports it. The only mutable static. */
 extern struct onnxc_pool onnxc_pool_1;
-__attribute__((weak, visibility("hidden"))) struct onnxc_pool onnxc_pool_1 = {.attach = pool_attach, .run = pool_run};
+__attribute__((weak, visibility("hidden"))) struct onnxc_pool onnxc_pool_1 = {
+    .attach = pool_attach, .detach = pool_detach, .run = pool_run};
 
-static void relax(void) {
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("isb" ::: "memory");
-#else
-    __asm__ volatile("" ::: "memory");
-#endif
+/* The whole kernel, in ps. */
+static int64_t work_of(int64_t extent, int64_t picoseconds) {
+    int64_t work;
+    return __builtin_mul_overflow(extent, picoseconds, &work) ? INT64_MAX : work;
 }
 
-static int64_t now(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+/* How many threads a kernel is worth: none gets less than PART, nor less than one unit. */
+static int32_t parts_worth(int32_t threads, int64_t extent, int64_t picoseconds) {
+    const int64_t most = extent < threads ? extent : threads, parts = work_of(extent, picoseconds) / PART;
+    return (int32_t)(parts < most ? parts : most);
 }
 
-static void futex_wait(_Atomic uint32_t *word, uint32_t while_it_is) {
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, while_it_is, NULL, NULL, 0);
-}
-
-static void futex_wake(_Atomic uint32_t *word) {
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
-}
-
-/* Spins while the word is `value`, at most `limit` ns; returns the last value seen. */
-static uint32_t spin_while(_Atomic uint32_t *word, uint32_t value, int64_t limit) {
-    uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
-    if (seen != value || limit <= 0) return seen;
-    const int64_t until = now() + limit;
-    do {
-        for (int i = 0; i < 16 && seen == value; i++) {
-            relax();
-            seen = atomic_load_explicit(word, memory_order_acquire);
-        }
-    } while (seen == value && now() < until);
-    return seen;
-}
-
-/* Waits for a change from `idle`, asleep as `asleep` after a spin that adapts: a spin in vain halves the next one, a
- * sleep that a spin would have spared restores it. */
-static uint32_t wait_change(_Atomic uint32_t *word, uint32_t idle, uint32_t asleep, int64_t *spin) {
-    uint32_t seen = spin_while(word, idle, *spin);
-    if (seen != idle) return seen;
-    if (!atomic_compare_exchange_strong(word, &seen, asleep)) return seen;
-    const int64_t slept = now();
-    do {
-        futex_wait(word, asleep);
-        seen = atomic_load_explicit(word, memory_order_acquire);
-    } while (seen == asleep);
-    *spin = now() - slept < 2 * LONGEST_SPIN ? LONGEST_SPIN : *spin / 2;
-    return seen;
+/* Takes what is to be taken, one's own share first. */
+static void take_part(onnxc_pool *p, int32_t number, const job *j) {
+    for (int32_t i = 0; i < p->parts; i++) {
+        const int32_t whose = (number + i) % p->parts;
+        share *s = whose ? &p->workers[whose - 1]->share : &p->share;
+        while (share_run(s, j, i == 0)) continue;
+    }
 }
 
 static void *work(void *argument) {
     worker *w = argument;
-    int64_t spin = LONGEST_SPIN;
     for (;;) {
-        uint32_t seen = wait_change(&w->word, IDLE, SLEEPING, &spin);
+        uint32_t seen = spin_while(&w->word, IDLE, &w->pool->spin, &w->rested);
+        if (seen == IDLE) seen = sleep_while(&w->word, IDLE, SLEEPING);
         if (seen == STOP) return NULL;
         if (seen != POSTED || !atomic_compare_exchange_strong(&w->word, &seen, TAKEN)) continue;
-        w->kernel(w->args, w->begin, w->end);
-        if (atomic_exchange(&w->word, IDLE) == AWAITED) futex_wake(&w->word);
+        take_part(w->pool, w->number, &w->job);
+        if (atomic_exchange(&w->word, IDLE) == AWAITED) wake(&w->word);
     }
 }
 
 /* A thread that takes no signals: those are the program's own threads' to handle. */
-static worker *worker_start(void) {
+static worker *worker_start(onnxc_pool *p, int32_t number) {
     worker *w = aligned_alloc(_Alignof(worker), sizeof(worker));
     uint64_t all = ~(uint64_t)0, before;
     if (!w) return NULL;
     memset(w, 0, sizeof *w);
+    w->pool = p;
+    w->number = number;
     syscall(SYS_rt_sigprocmask, 0 /* SIG_BLOCK */, &all, &before, sizeof all);
     const int failed = pthread_create(&w->thread, NULL, work, w);
     syscall(SYS_rt_sigprocmask, 2 /* SIG_SETMASK */, &before, NULL, sizeof before);
@@ -132,8 +118,8 @@ static void pool_unlock(onnxc_pool *p) {
     atomic_store_explicit(&p->busy, 0, memory_order_release);
 }
 
-/* Once a run: in a process that has forked since, the threads are not there, and the pool begins anew. */
-static void pool_attach(onnxc_pool *p) {
+/* In a process that has forked since, the threads are not there, and the pool begins anew. */
+static void pool_own(onnxc_pool *p) {
     const int32_t self = (int32_t)getpid();
     int32_t owner = atomic_load(&p->owner);
     while (owner != self) {
@@ -142,7 +128,8 @@ static void pool_attach(onnxc_pool *p) {
             owner = atomic_load(&p->owner);
         } else if (atomic_compare_exchange_strong(&p->owner, &owner, -self)) {
             p->count = 0;
-            p->spin = LONGEST_SPIN;
+            atomic_store(&p->runs, 0);
+            atomic_store(&p->share, 0);
             pool_unlock(p);
             atomic_store(&p->owner, self);
             return;
@@ -150,44 +137,87 @@ static void pool_attach(onnxc_pool *p) {
     }
 }
 
-/* Its part of the range, which is the caller's to run unless the worker took it; then waits for the worker. */
-static void part_finish(onnxc_pool *p, worker *w) {
-    uint32_t seen = POSTED;
-    if (atomic_compare_exchange_strong(&w->word, &seen, IDLE)) {
-        w->kernel(w->args, w->begin, w->end);
-        return;
-    }
-    if (seen == TAKEN) wait_change(&w->word, TAKEN, AWAITED, &p->spin);
+/* Workers go on spinning after a run while runs follow each other within SPIN_AFTER; else each time half as long. */
+static void pool_attach(onnxc_pool *p) {
+    pool_own(p);
+    const int64_t gap = now() - atomic_load_explicit(&p->ended, memory_order_relaxed);
+    const int64_t after = atomic_load_explicit(&p->after, memory_order_relaxed);
+    atomic_store_explicit(&p->after, gap < SPIN_AFTER ? SPIN_AFTER : after / 2, memory_order_relaxed);
+    if (gap >= SPIN_AFTER) atomic_store_explicit(&p->debt, 0, memory_order_relaxed);
+    atomic_fetch_add(&p->runs, 1);
+    atomic_store_explicit(&p->spin, SPIN_IN_RUN, memory_order_relaxed);
 }
 
-static void pool_run(onnxc_pool *p, int32_t threads, onnxc_kernel kernel, const int64_t *args, int64_t extent,
-                     int64_t grain) {
-    const int64_t grains = grain > 0 ? (extent + grain - 1) / grain : extent;
-    const int64_t step = grain > 0 ? grain : 1;
-    int64_t parts = grains < threads ? grains : threads;
-    if (parts < 2 || !pool_lock(p)) {
-        kernel(args, 0, extent);
-        return;
-    }
-    while (p->count < parts - 1 && p->count < MOST_WORKERS) {
-        worker *w = worker_start();
+static void pool_detach(onnxc_pool *p) {
+    atomic_store_explicit(&p->ended, now(), memory_order_relaxed);
+    if (atomic_fetch_sub(&p->runs, 1) == 1)
+        atomic_store_explicit(&p->spin, atomic_load_explicit(&p->after, memory_order_relaxed), memory_order_relaxed);
+}
+
+/* How many of `parts` threads take part: those asleep, or not started yet, only if that pays. It does once what this
+ * kernel and those before it lose without them is more than waking costs. */
+static int32_t parts_ready(onnxc_pool *p, int32_t parts, int64_t work) {
+    int32_t ready = 1;
+    while (ready < parts && ready <= p->count && atomic_load(&p->workers[ready - 1]->word) != SLEEPING) ready++;
+    if (ready == parts) return parts;
+    const int64_t lost = (work / ready - work / parts) / 1000;
+    const int64_t debt = atomic_load_explicit(&p->debt, memory_order_relaxed) + lost;
+    atomic_store_explicit(&p->debt, debt < WAKING ? debt : 0, memory_order_relaxed);
+    if (debt < WAKING) return ready;
+    while (p->count < parts - 1) {
+        worker *w = worker_start(p, p->count + 1);
         if (!w) break;
         p->workers[p->count++] = w;
     }
-    if (parts > p->count + 1) parts = p->count + 1;
-    const int64_t each = grains / parts, more = grains % parts; /* the first `more` parts have one grain more */
-    for (int64_t i = 1; i < parts; i++) {
-        worker *w = p->workers[i - 1];
-        const int64_t begin = i * each + (i < more ? i : more), end = begin + each + (i < more);
-        w->kernel = kernel;
-        w->args = args;
-        w->begin = begin * step;
-        w->end = end * step < extent ? end * step : extent;
-        if (atomic_exchange(&w->word, POSTED) == SLEEPING) futex_wake(&w->word);
+    return parts < p->count + 1 ? parts : p->count + 1;
+}
+
+/* Shares first, posts after: a worker that is early finds every share complete. */
+static void share_out(onnxc_pool *p, const job *j) {
+    const int64_t blocks = job_blocks(j), each = blocks / p->parts, more = blocks % p->parts;
+    for (int32_t i = 0; i < p->parts; i++) { /* the first `more` shares have one block more */
+        const int64_t first = i * each + (i < more ? i : more), end = first + each + (i < more);
+        atomic_store_explicit(i ? &p->workers[i - 1]->share : &p->share, share_of(first, end), memory_order_relaxed);
+        if (i) p->workers[i - 1]->job = *j;
     }
-    const int64_t end = (each + (more > 0)) * step;
-    kernel(args, 0, end < extent ? end : extent);
-    for (int64_t i = 1; i < parts; i++) part_finish(p, p->workers[i - 1]);
+    for (int32_t i = 1; i < p->parts; i++)
+        if (atomic_exchange(&p->workers[i - 1]->word, POSTED) == SLEEPING) wake(&p->workers[i - 1]->word);
+}
+
+/* Nothing is left to be taken: a worker that has not come is called off, for another's last piece the caller waits, at
+ * first (for about as long as a share takes) spinning. */
+static void part_finish(onnxc_pool *p, worker *w, int64_t work) {
+    uint32_t seen = POSTED;
+    if (atomic_compare_exchange_strong(&w->word, &seen, IDLE) || seen != TAKEN) return;
+    const int64_t longest = work / 1000 / p->parts + SPIN_FOR_PIECE;
+    const _Atomic int64_t limit = longest < SPIN_MOST ? longest : SPIN_MOST;
+    if (spin_while(&w->word, TAKEN, &limit, &p->rested) != TAKEN) return;
+    const int64_t start = now();
+    sleep_while(&w->word, TAKEN, AWAITED);
+    if (now() - start > 5 * SPIN_FOR_PIECE) p->rested = now() + REST; /* longer than any wake-up: it was preempted */
+}
+
+static void pool_run(onnxc_pool *p, int32_t threads, onnxc_kernel kernel, const int64_t *args, int64_t begin,
+                     int64_t end, int64_t picoseconds) {
+    const int64_t extent = end - begin;
+    int32_t parts = parts_worth(threads, extent, picoseconds);
+    if (parts < 2 || !pool_lock(p)) {
+        kernel(args, begin, end);
+        return;
+    }
+    for (int32_t i = 0; i < parts - 1 && i < p->count; i++) __builtin_prefetch(p->workers[i], 1); /* to be written */
+    const int64_t work = work_of(extent, picoseconds);
+    parts = parts_ready(p, parts, work);
+    p->parts = parts;
+    if (parts < 2) {
+        pool_unlock(p);
+        kernel(args, begin, end);
+        return;
+    }
+    const job j = job_of(kernel, args, begin, end, picoseconds);
+    share_out(p, &j);
+    take_part(p, 0, &j);
+    for (int32_t i = 1; i < parts; i++) part_finish(p, p->workers[i - 1], work);
     pool_unlock(p);
 }
 
@@ -197,7 +227,7 @@ __attribute__((destructor)) static void pool_stop(void) {
     if (atomic_load(&p->owner) != (int32_t)getpid() || !pool_lock(p)) return;
     for (int32_t i = 0; i < p->count; i++) {
         worker *w = p->workers[i];
-        if (atomic_exchange(&w->word, STOP) == SLEEPING) futex_wake(&w->word);
+        if (atomic_exchange(&w->word, STOP) == SLEEPING) wake(&w->word);
         pthread_join(w->thread, NULL);
         free(w);
     }

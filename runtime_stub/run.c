@@ -117,10 +117,10 @@ static int32_t find_memory(context *c, const onnxc_tensor *outputs, int32_t coun
 static int32_t execute(context *c) {
     void *workspace = c->given_workspace ? c->given_workspace : c->workspace.data;
     arena_release(&c->arena, 0);
-    c->attached = 0;
     c->too_small = -1;
     atomic_store_explicit(&c->env.status, 0, memory_order_relaxed);
     int32_t number = c->variant->run(&c->env, c->in_data, c->in_dims, c->out_data, workspace);
+    leave_pool(c);
     if (!number) number = atomic_load_explicit(&c->env.status, memory_order_relaxed);
     if (!number) return ONNXC_OK;
     if (number != ONNXC_RUN_NO_MEMORY) return model_error(c, number);

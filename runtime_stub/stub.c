@@ -17,6 +17,8 @@
 #include "cpu.c"
 #if ONNXC_THREADS
 #include "limits.c"
+#include "waiting.c"
+#include "shares.c"
 #include "pool.c"
 #endif
 #include "context.c"

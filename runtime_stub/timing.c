@@ -10,19 +10,26 @@
 
 #include "entry.h"
 
+#include "waiting.c"
+#include "shares.c"
 #include "pool.c"
 
 /* One call of a kernel, as main would make it. */
 typedef struct onnxc_step {
     onnxc_kernel kernel;
     const int64_t *args;
-    int64_t extent, grain;
+    int64_t extent, round, picoseconds;
 } onnxc_step;
 
 static int64_t cpu_now(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+static void run_step(const onnxc_step *s, int32_t threads) {
+    for (int64_t begin = 0; begin < s->extent; begin += s->round)
+        pool_run(&onnxc_pool_1, threads, s->kernel, s->args, begin, begin + s->round, s->picoseconds);
 }
 
 /* Nanoseconds of `runs` runs of `count` steps each: CPU time for one thread, which other processes do not change, else
@@ -35,15 +42,18 @@ __attribute__((visibility("default"))) int64_t onnxc_time_steps(const onnxc_step
     for (int32_t i = 0; i < runs; i++) {
         const onnxc_step *step = steps + (int64_t)copy * count;
         for (int32_t k = 0; k < count; k++, step++)
-            pool_run(&onnxc_pool_1, threads, step->kernel, step->args, step->extent, step->grain);
+            run_step(step, threads);
         if (++copy == copies) copy = 0;
     }
-    return (threads == 1 ? cpu_now() : now()) - start;
+    const int64_t end = threads == 1 ? cpu_now() : now();
+    pool_detach(&onnxc_pool_1);
+    return end - start;
 }
 
-/* One run in which each kernel's extent is done in `pieces`, the last one first. */
+/* One run in which each round of each kernel is done in `pieces`, the last one first. */
 __attribute__((visibility("default"))) void onnxc_run_pieces(const onnxc_step *steps, int32_t count, int32_t pieces) {
     for (int32_t k = 0; k < count; k++)
-        for (int64_t i = pieces; i-- > 0;)
-            steps[k].kernel(steps[k].args, steps[k].extent * i / pieces, steps[k].extent * (i + 1) / pieces);
+        for (int64_t begin = 0, units = steps[k].round; begin < steps[k].extent; begin += units)
+            for (int64_t i = pieces; i-- > 0;)
+                steps[k].kernel(steps[k].args, begin + units * i / pieces, begin + units * (i + 1) / pieces);
 }

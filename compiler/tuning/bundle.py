@@ -26,7 +26,7 @@ from onnxc.dialects.onnx import new_context
 from onnxc.errors import CompilerBug, OnnxcError
 from onnxc.link import link_shared
 from onnxc.passes import lowering  # noqa: F401  (fills the tables)
-from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.kernels.kernel_function import KernelFunction, set_launch
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.packing import Packing, set_packed_types
 from onnxc.runtime.measure import FORMAT
@@ -45,7 +45,8 @@ class Built:
     packings: list[Packing]
     arguments: list[str | int]
     extent: int
-    grain: int
+    round: int
+    picoseconds: int
 
 
 @dataclass(frozen=True)
@@ -122,8 +123,7 @@ def build_call(call: Call, target: Any) -> Built:
         kernel = KernelFunction.of(function)
         kind = KINDS[kernel.kind]
         launch = kind.launch(kernel)
-        function.attributes["kernel.extent"] = ir.StringAttr.get(str(launch.extent))
-        function.attributes["kernel.grain"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), launch.grain)
+        set_launch(function, launch)
         packings = getattr(kind, "packings", lambda _: [])(kernel)
         if packings:
             set_packed_types(kernel, packings)
@@ -133,8 +133,9 @@ def build_call(call: Call, target: Any) -> Built:
             arguments[packing.position] = packed_name(call.operands[packing.position], packing)
         arguments += ["status"] if kernel.failures else []
         arguments += [call.values[s] for s in kernel.symbols]
-        extent = dims.evaluate(launch.extent, call.values)
-        return Built(Job(symbol, str(function.operation)), packings, arguments, extent, launch.grain)
+        counts = (launch.extent, launch.independent, launch.picoseconds)
+        numbers = [dims.evaluate(d, call.values) for d in counts]
+        return Built(Job(symbol, str(function.operation)), packings, arguments, *numbers)
 
 
 def schedule_attribute(schedule: Mapping[str, int | str]) -> ir.Attribute:
@@ -185,7 +186,8 @@ class _Writer:
             "symbol": built.job.name,
             "args": built.arguments,
             "extent": built.extent,
-            "grain": built.grain,
+            "round": built.round,
+            "picoseconds": built.picoseconds,
         }
 
     def _weight(self, name: str, buffer: Buffer, packing: Packing | None) -> None:

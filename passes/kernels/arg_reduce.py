@@ -11,7 +11,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
+from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.kernels.reduce import highest, lowest
 
 
@@ -22,7 +22,7 @@ def _axis(kernel: KernelFunction) -> int:
 def launch(kernel: KernelFunction) -> Launch:
     shape, axis = Tensor.of(kernel.root.operands[0].type).dims, _axis(kernel)
     length = shape[axis] if shape else 1
-    return Launch(dims.product([d for i, d in enumerate(shape) if i != axis]), worthwhile(length, cost=4))
+    return Launch(dims.product([d for i, d in enumerate(shape) if i != axis]), 4 * ELEMENT * length)
 
 
 def emit(b: KernelBuilder) -> None:

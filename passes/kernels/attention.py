@@ -21,12 +21,11 @@ from onnxc.passes.kernels import contraction, scalars
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.attention_problem import Attention
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import ELEMENT, MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.rows import larger, largest, piece_width, sweep, total
 from onnxc.passes.kernels.schedule_space import distinct, interleaved
 from onnxc.passes.kernels.transposition import transposed
 
-GRAIN_NANOSECONDS = 20_000
 QUERIES = 64  # a unit's queries: K is turned once for all of them; the stack holds the scores of no more
 PAD = 16  # elements between rows on the stack, so that they don't fall into one cache set
 VECTORS = 2
@@ -61,10 +60,10 @@ def key_block(p: Attention) -> int:
 
 def launch(kernel: KernelFunction) -> Launch:
     p, queries = Attention.of(kernel), kernel.schedule["queries"]
-    keys = p.keys if isinstance(p.keys, int) else 64
     blocks = (p.queries + (queries - 1)) // queries
-    nanoseconds = max(1, queries * keys * (p.width + p.value_width) // 50)
-    return Launch(p.batch * p.heads * blocks, max(1, GRAIN_NANOSECONDS // nanoseconds))
+    rows = min(p.queries, queries) if isinstance(p.queries, int) else queries
+    score = MULTIPLY_ADD * (p.width + p.value_width) + 2 * ELEMENT
+    return Launch(p.batch * p.heads * blocks, rows * score * p.keys)
 
 
 def emit(b: KernelBuilder) -> None:

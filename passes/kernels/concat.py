@@ -13,7 +13,7 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator
-from onnxc.passes.kernels.kernel_function import GRAIN, KernelFunction, Launch, worthwhile
+from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.kernels.map import ROWS
 
 
@@ -35,8 +35,8 @@ def launch(kernel: KernelFunction) -> Launch:
     shape, axis = _shape(kernel), axis_of(kernel)
     rows, columns = dims.product(shape[:axis]), dims.product(shape[axis:])
     if split_by_rows(kernel):
-        return Launch(rows, worthwhile(columns))
-    return Launch(columns, max(64, GRAIN // max(1, rows if isinstance(rows, int) else 1)))
+        return Launch(rows, ELEMENT * columns)
+    return Launch(columns, ELEMENT * rows)
 
 
 def emit(b: KernelBuilder) -> None:

@@ -14,13 +14,12 @@ from onnxc.passes.kernels import contraction, depthwise, patch_tiles, scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.filter_panels import filter_panels
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_grid
 from onnxc.passes.kernels.register_tiles import choose_tile
 from onnxc.passes.kernels.schedule_space import distinct, tile_space
 
-GRAIN_NANOSECONDS = 20_000
 ALGORITHMS = {"depthwise": depthwise, "patch": patch_tiles}  # beside "direct", which is here
 
 
@@ -79,10 +78,8 @@ def launch(kernel: KernelFunction) -> Launch:
         return ALGORITHMS[kernel.schedule["algorithm"]].launch(kernel)
     p, s = Conv.of(kernel), ConvSchedule(**kernel.schedule)
     groups, panels, _ = pixel_grid(p, s)
-    terms = p.taps * (p.channels if isinstance(p.channels, int) else 64)
     rows = min(p.pixels, s.group * s.rows) if isinstance(p.pixels, int) else s.group * s.rows
-    nanoseconds = max(1, 2 * rows * terms * s.width / 100)
-    return Launch(groups * p.group * panels, max(1, int(GRAIN_NANOSECONDS / nanoseconds)))
+    return Launch(groups * p.group * panels, MULTIPLY_ADD * rows * s.width * p.taps * p.channels)
 
 
 def emit(b: KernelBuilder) -> None:

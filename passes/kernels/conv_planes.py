@@ -21,7 +21,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.planes_problem import (
     PATCH_BYTES,
     RUN,
@@ -35,7 +35,6 @@ from onnxc.passes.kernels.planes_problem import (
 from onnxc.passes.kernels.register_tiles import LATENCY
 from onnxc.passes.kernels.schedule_space import distinct, interleaved
 
-GRAIN_NANOSECONDS = 20_000
 MOST_VECTORS = 8
 MOST_DEEP = 4  # rows of the result a unit: the copying is spread over them
 UNITS = 32  # at least, where there are so many rows
@@ -110,10 +109,8 @@ def launch(kernel: KernelFunction) -> Launch:
     p, s = problem(kernel.root), PlanesSchedule(**kernel.schedule)
     runs = (p.out[-1] + (s.run - 1)) // s.run
     blocks = (p.out[-2] + (s.deep - 1)) // s.deep
-    nanoseconds = max(1.0, 2 * s.run * s.deep * p.taps * p.channels * p.filters / 100)
-    return Launch(
-        p.images * p.group * dims.product(p.out[:-2]) * blocks * runs, max(1, int(GRAIN_NANOSECONDS / nanoseconds))
-    )
+    products = s.run * s.deep * p.taps * p.channels * p.filters
+    return Launch(p.images * p.group * dims.product(p.out[:-2]) * blocks * runs, MULTIPLY_ADD * products)
 
 
 def emit(b: KernelBuilder) -> None:

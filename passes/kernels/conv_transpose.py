@@ -20,13 +20,11 @@ from onnxc.passes.kernels import contraction, scalars
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.conv_problem import Conv, Pixels
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_grid
 from onnxc.passes.kernels.register_tiles import choose_tile
 from onnxc.passes.kernels.schedule_space import tile_space
-
-GRAIN_NANOSECONDS = 20_000
 
 
 def phase_problem(kernel: KernelFunction) -> tuple[Conv, Conv]:
@@ -81,9 +79,9 @@ def packings(kernel: KernelFunction) -> list[Packing]:
 def launch(kernel: KernelFunction) -> Launch:
     (p, phase), s = phase_problem(kernel), ConvSchedule(**kernel.schedule)
     groups, panels, _ = pixel_grid(phase, s)
-    channels = p.channels if isinstance(p.channels, int) else 64
-    nanoseconds = max(1, 2 * s.group * s.rows * p.taps * channels * s.width / dims.product(p.strides) / 100)
-    return Launch(groups * dims.product(p.strides) * p.group * panels, max(1, int(GRAIN_NANOSECONDS / nanoseconds)))
+    phases = dims.product(p.strides)
+    products = s.group * s.rows * -(-p.taps // phases) * s.width * p.channels
+    return Launch(groups * phases * p.group * panels, MULTIPLY_ADD * products)
 
 
 def emit(b: KernelBuilder) -> None:

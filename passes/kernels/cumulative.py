@@ -14,7 +14,7 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
+from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 
 
 def _attribute(kernel: KernelFunction, name: str) -> int:
@@ -30,7 +30,7 @@ def launch(kernel: KernelFunction) -> Launch:
         return Launch(1)
     shape, axis = Tensor.of(kernel.root.results[0].type).dims, _attribute(kernel, "axis")
     work = dims.product(shape[axis:])
-    return Launch(dims.product(shape[:axis]), worthwhile(work))
+    return Launch(dims.product(shape[:axis]), 4 * ELEMENT * work)
 
 
 def emit(b: KernelBuilder) -> None:

@@ -20,10 +20,9 @@ from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import ELEMENT, MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.schedule_space import distinct
 
-GRAIN_NANOSECONDS = 20_000
 PIXELS = 8  # 4 to 8 are within 5 % of each other
 MOST_TAPS = 49  # one row of taps is unrolled; beyond, the general kernel serves
 
@@ -58,9 +57,8 @@ def candidates(p: Conv, target) -> list[dict[str, int | str]]:
 
 def launch(kernel: KernelFunction) -> Launch:
     p = Conv.of(kernel)
-    width = p.out[-1] if isinstance(p.out[-1], int) else 32
-    nanoseconds = max(1.0, width * p.group * (p.taps / 50 + 0.3))
-    return Launch(p.images * dims.product(p.out[:-1]), max(1, int(GRAIN_NANOSECONDS / nanoseconds)))
+    pixel = p.group * (MULTIPLY_ADD * p.taps + ELEMENT)
+    return Launch(p.images * dims.product(p.out[:-1]), pixel * p.out[-1])
 
 
 def emit(b: KernelBuilder) -> None:

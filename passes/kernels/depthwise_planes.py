@@ -20,10 +20,9 @@ from onnxc.passes.kernels import contraction, pointers, scalars
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import ELEMENT, MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.plane_rows import inside as inside_of
 
-GRAIN_NANOSECONDS = 20_000
 MOST_VECTORS = 8  # accumulators of a tile of one row that spans it
 FEW_VECTORS = 4  # of one that does not
 MOST_ROWS = 4
@@ -55,10 +54,9 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
 def launch(kernel: KernelFunction) -> Launch:
     op, s = kernel.root, PlanesSchedule(**kernel.schedule)
     result, window = (Tensor.of(v.type).shape for v in (op.results[0], op.operands[1]))
-    width = result[3] if isinstance(result[3], int) else 64
-    nanoseconds = max(1, s.rows * width * window[2] * window[3] // 60)
     blocks = (result[2] + (s.rows - 1)) // s.rows
-    return Launch(dims.product(result[:2]) * blocks, max(1, GRAIN_NANOSECONDS // nanoseconds))
+    element = MULTIPLY_ADD * window[2] * window[3] + ELEMENT
+    return Launch(dims.product(result[:2]) * blocks, s.rows * element * result[3])
 
 
 def emit(b: KernelBuilder) -> None:

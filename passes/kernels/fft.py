@@ -17,7 +17,7 @@ from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.fft_input import InputTransform
 from onnxc.passes.kernels.fft_output import OutputTransform
 from onnxc.passes.kernels.fft_problem import TileGrid, channels_of
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import ELEMENT, MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.point_products import PointProducts, PointSchedule, choose_products, point_panels
 from onnxc.passes.kernels.schedule_space import tile_space
@@ -44,7 +44,11 @@ def packings(kernel: KernelFunction) -> list[Packing]:
 
 
 def launch(kernel: KernelFunction) -> Launch:
-    return Launch(_split(kernel)[0], 1)
+    (units, span), op = _split(kernel), kernel.root
+    bins = Tensor.of(op.operands[0].type).shape[-1] + Tensor.of(op.results[0].type).shape[-1]
+    tile = TileGrid.of(op).tile
+    products = dims.product(Tensor.of(op.operands[1].type).shape)
+    return Launch(units, span * (MULTIPLY_ADD * products + ELEMENT * tile.height * tile.width * bins))
 
 
 def _split(kernel: KernelFunction) -> tuple[dims.Dim, dims.Dim]:
@@ -62,7 +66,9 @@ def emit(b: KernelBuilder) -> None:
     back = OutputTransform(b, op.operands[BIAS] if len(op.operands) > BIAS else None, into.lines)
     schedule = PointSchedule(**b.kernel.schedule)
     u, scratch = b.inputs[op.operands[1]], b.inputs[op.operands[SCRATCH]]
-    products = PointProducts(b, into.sums, schedule, u, scratch, group, channels_of(op.results[0]))
+    filters = channels_of(op.results[0])
+    room = im.mul(b.begin, u.shape[0] * group * (u.shape[2] + filters))
+    products = PointProducts(b, into.sums, schedule, u, scratch, room, group, filters)
     tiles, span = im.mul(b.shape(op.results[0])[0], grid.tiles), b.dim(_split(b.kernel)[1])
     whole = isinstance(tiles, int) and tiles % group == 0
     with b.loop(b.begin, b.end) as unit:

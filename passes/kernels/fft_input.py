@@ -18,17 +18,14 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.fft_points import PARTS, Vectors, line_points
 from onnxc.passes.kernels.fft_problem import Images, TileGrid, channels_of, line_buffer
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.kernels.real_fft import complex_fft, real_fft
-
-GRAIN_NANOSECONDS = 20_000
 
 
 def launch(kernel: KernelFunction) -> Launch:
     grid = TileGrid.of(kernel.root)
     x = Tensor.of(kernel.root.operands[0].type)
-    nanoseconds = max(1, grid.tile.height * grid.tile.width * x.shape[-1] // 8)
-    return Launch(x.shape[0] * grid.tiles, max(1, GRAIN_NANOSECONDS // nanoseconds))
+    return Launch(x.shape[0] * grid.tiles, ELEMENT * grid.tile.height * grid.tile.width * x.shape[-1])
 
 
 def emit(b: KernelBuilder) -> None:

@@ -19,17 +19,14 @@ from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.fft_points import PARTS, Vectors, line_points
 from onnxc.passes.kernels.fft_problem import Images, TileGrid, channels_of, line_buffer
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.kernels.real_fft import Bin, inverse_complex_fft, inverse_real_fft
-
-GRAIN_NANOSECONDS = 20_000
 
 
 def launch(kernel: KernelFunction) -> Launch:
     grid = TileGrid.of(kernel.root)
     result = Tensor.of(kernel.root.results[0].type)
-    nanoseconds = max(1, grid.tile.height * grid.tile.width * result.shape[-1] // 8)
-    return Launch(result.shape[0] * grid.tiles, max(1, GRAIN_NANOSECONDS // nanoseconds))
+    return Launch(result.shape[0] * grid.tiles, ELEMENT * grid.tile.height * grid.tile.width * result.shape[-1])
 
 
 def emit(b: KernelBuilder) -> None:

@@ -26,12 +26,11 @@ from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.filter_panels import filter_panels
 from onnxc.passes.kernels.gather import WindowGather, line_length
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.register_tiles import choose_tile
 from onnxc.passes.kernels.schedule_space import tile_space
 
-GRAIN_NANOSECONDS = 20_000
 PIECES = 16  # of scratch, each of a unit: enough for an even split over a few threads
 LEAST_FILTERS = 64  # of a slice: each slice copies the windows anew
 SCRATCH = 2  # the operand
@@ -110,9 +109,8 @@ def packings(kernel: KernelFunction) -> list[Packing]:
 def launch(kernel: KernelFunction) -> Launch:
     p, s = Conv.of(kernel), Im2colSchedule(**kernel.schedule)
     grid = Grid.of(p, s)
-    span = grid.span if isinstance(grid.span, int) else 1
-    nanoseconds = 2 * span * s.group * s.rows * p.taps * p.channels * grid.share * s.width / 100
-    return Launch(grid.spans * s.slices, max(1, int(GRAIN_NANOSECONDS / max(1, nanoseconds))))
+    block = s.group * s.rows * p.taps * p.channels * grid.share * s.width
+    return Launch(grid.spans * s.slices, MULTIPLY_ADD * block * grid.span)
 
 
 def emit(b: KernelBuilder) -> None:

@@ -18,22 +18,46 @@ from onnxc.dialects.types import Tensor
 FAILURES: dict[str, str] = {}
 
 
-# Elements that make a thread worth waking: about 20 µs of a cheap chain.
-GRAIN = 16384
-UNKNOWN = 64  # what a dim that is not known is taken for
-
-
-def worthwhile(elements: dims.Dim, cost: int = 1) -> int:
-    """The grain of a kernel whose extent counts units of `elements`, each of which costs what `cost` cheap ones do."""
-    return max(1, GRAIN // (cost * max(1, elements if isinstance(elements, int) else UNKNOWN)))
+# What one core takes for it, in picoseconds: an element of a cheap chain (written, and read from cache), and a
+# multiply-add of a contraction.
+ELEMENT = 200
+MULTIPLY_ADD = 20
+LEAST_PICOSECONDS = 6_000_000  # work that threads may share: below, a kernel is called directly (pool.c: 2 · PART)
 
 
 @dataclass(frozen=True)
 class Launch:
-    """How a kernel is called: its parallel extent, a Dim over the kernel's symbols, and the least work for a thread."""
+    """How a kernel is called: its parallel extent, and about how long a unit takes; Dims over the kernel's symbols.
+
+    The pool weighs by the time whether threads pay, and how small the pieces may be that they take. `round`: how many
+    units are independent, the next as many having to wait for them; None: all."""
 
     extent: dims.Dim
-    grain: int = 1
+    picoseconds: dims.Dim = 0
+    round: dims.Dim | None = None
+
+    @property
+    def independent(self) -> dims.Dim:
+        """Units of a round."""
+        return self.extent if self.round is None else self.round
+
+
+def set_launch(function: func.FuncOp, launch: Launch) -> None:
+    """The launch as attributes, which main is emitted from."""
+    values = {"extent": launch.extent, "picoseconds": launch.picoseconds}
+    if launch.round is not None:
+        values["round"] = launch.round
+    for name, value in values.items():
+        function.attributes[f"kernel.{name}"] = ir.StringAttr.get(str(value))
+
+
+def launch_of(function: func.FuncOp) -> Launch:
+    """The launch that `set_launch` has written."""
+    found = [
+        dims.parse(ir.StringAttr(function.attributes[name]).value) if name in function.attributes else None
+        for name in ("kernel.extent", "kernel.picoseconds", "kernel.round")
+    ]
+    return Launch(*found)
 
 
 @dataclass

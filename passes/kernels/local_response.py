@@ -5,17 +5,18 @@ from __future__ import annotations
 from mlir import ir
 from mlir.dialects import arith
 
+from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
 from onnxc.passes import maths
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 
 
 def launch(kernel: KernelFunction) -> Launch:
     shape = Tensor.of(kernel.root.results[0].type).dims
-    return Launch(shape[0] * shape[1], 1)
+    return Launch(shape[0] * shape[1], 4 * ELEMENT * dims.product(shape[2:]) * kernel.root.attr("size"))
 
 
 def emit(b: KernelBuilder) -> None:

@@ -12,7 +12,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import transposition
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator
-from onnxc.passes.kernels.kernel_function import GRAIN, KernelFunction, Launch, worthwhile
+from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.lowering.registry import ELEMENTWISE
 
 # Merged leading dims are enough for any split once they count this many rows.
@@ -75,14 +75,11 @@ def launch(kernel: KernelFunction) -> Launch:
     _, extents = loop_dims(kernel)
     depth = parallel_depth(extents)
     if depth == 0:
-        return Launch(extents[0] if extents else 1, GRAIN)
+        return Launch(extents[0] if extents else 1, ELEMENT)
     rows: dims.Dim = 1
     for extent in extents[:depth]:
         rows = rows * extent
-    inner = 1
-    for extent in extents[depth:]:
-        inner *= extent if isinstance(extent, int) else 64
-    return Launch(rows, worthwhile(inner))
+    return Launch(rows, ELEMENT * dims.product(extents[depth:]))
 
 
 def emit(b: KernelBuilder) -> None:

@@ -19,13 +19,13 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.matmul_problem import Matmul
 from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.register_tiles import MOST_VECTORS, choose_tile
 from onnxc.passes.kernels.schedule_space import tile_space
 
-GRAIN_NANOSECONDS = 20_000  # work worth a thread
+READ = 60  # ps to read an element of B from L2, at best
 CHUNK = 1024  # terms: a tile's rows of A then fit into L1, a panel's chunk is read from L2
 CHUNK_BYTES = 32 << 10  # of sums on the stack
 COPY_BYTES = 64 << 10  # of a panel that is copied to the stack
@@ -139,9 +139,8 @@ def launch(kernel: KernelFunction) -> Launch:
     p, s = Matmul.of(kernel), MatmulSchedule(**kernel.schedule)
     grid = _grid(p, s)
     rows = min(p.rows, s.group * s.rows) if isinstance(p.rows, int) else s.group * s.rows
-    k = p.k if isinstance(p.k, int) else 512
-    nanoseconds = max(2 * rows * k * s.width / 100, 4 * k * s.width / 20)
-    return Launch(grid.batch * grid.groups * grid.panels, max(1, int(GRAIN_NANOSECONDS / max(1, nanoseconds))))
+    term = s.width * max(MULTIPLY_ADD * rows, READ)  # few rows: reading B is what takes the time
+    return Launch(grid.batch * grid.groups * grid.panels, term * p.k)
 
 
 def emit(b: KernelBuilder) -> None:

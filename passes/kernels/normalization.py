@@ -16,7 +16,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
+from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.kernels.rows import in_blocks, piece_width, rows_at_once, sweep, total
 
 MOST_ROWS = 2  # side by side
@@ -29,7 +29,7 @@ def axis_of(kernel: KernelFunction) -> int:
 def launch(kernel: KernelFunction) -> Launch:
     shape, axis = Tensor.of(kernel.root.results[0].type).dims, axis_of(kernel)
     length = dims.product(shape[axis:])
-    return Launch(dims.product(shape[:axis]), worthwhile(length, cost=4))
+    return Launch(dims.product(shape[:axis]), ELEMENT * length)
 
 
 def emit(b: KernelBuilder) -> None:

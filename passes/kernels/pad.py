@@ -13,12 +13,12 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
+from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 
 
 def launch(kernel: KernelFunction) -> Launch:
     shape = Tensor.of(kernel.root.results[0].type).dims
-    return Launch(dims.product(shape[:-1]), worthwhile(shape[-1] if shape else 1))
+    return Launch(dims.product(shape[:-1]), ELEMENT * (shape[-1] if shape else 1))
 
 
 def emit(b: KernelBuilder) -> None:

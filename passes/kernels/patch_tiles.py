@@ -20,11 +20,10 @@ from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.contraction import BLOCK, Arithmetic
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.register_tiles import choose_tile
 from onnxc.passes.kernels.schedule_space import distinct, interleaved, tile_space
 
-GRAIN_NANOSECONDS = 20_000
 PATCH_BYTES = 32 << 10  # stays in L1 beside the weights, and is little enough for any stack
 
 
@@ -83,8 +82,8 @@ def candidates(p: Conv, target) -> list[dict[str, int | str]]:
 def launch(kernel: KernelFunction) -> Launch:
     p, s = Conv.of(kernel), PatchSchedule(**kernel.schedule)
     runs = (p.out[-1] + (s.run - 1)) // s.run
-    nanoseconds = max(1.0, 2 * s.run * p.taps * p.channels * p.filters / 100)
-    return Launch(p.images * dims.product(p.out[:-1]) * runs, max(1, int(GRAIN_NANOSECONDS / nanoseconds)))
+    products = s.run * p.taps * p.channels * p.filters
+    return Launch(p.images * dims.product(p.out[:-1]) * runs, MULTIPLY_ADD * products)
 
 
 def emit(b: KernelBuilder) -> None:

@@ -54,21 +54,29 @@ def point_panels(kernel: KernelFunction, width: int) -> Packing:
 
 class PointProducts:
     """Emits the products of at most `most` tiles: `moved` [points, most, C] · u → `products` [points, most, M], both in
-    the scratch of the call's first unit."""
+    the scratch from element `start` on."""
 
     def __init__(
-        self, b: KernelBuilder, sums: Arithmetic, s: PointSchedule, u: Buffer, scratch: Buffer, most: int, filters: int
+        self,
+        b: KernelBuilder,
+        sums: Arithmetic,
+        s: PointSchedule,
+        u: Buffer,
+        scratch: Buffer,
+        start: im.Index,
+        most: im.Index,
+        filters: int,
     ):
         self.b, self.sums, self.s, self.u, self.filters, self.most = b, sums, s, u, filters, most
         self.points, self.channels = u.shape[0], u.shape[2]
-        start = im.mul(b.begin, self.points * most * (self.channels + filters))
         self.moved = self._piece(scratch, start, self.channels)
-        self.products = self._piece(scratch, im.add(start, self.points * most * self.channels), filters)
+        self.products = self._piece(scratch, im.add(start, im.mul(most, self.points * self.channels)), filters)
 
     def _piece(self, scratch: Buffer, start: im.Index, width: int) -> Buffer:
-        """[points, tiles of a unit, width] in the scratch from element `start`."""
-        memory = pointers.part(scratch.memory, start, self.points * self.most * width)
-        return Buffer(memory, scratch.elem, [self.points, self.most, width], [self.most * width, width, 1])
+        """[points, most, width] in the scratch from element `start`."""
+        point = im.mul(self.most, width)
+        memory = pointers.part(scratch.memory, start, im.mul(point, self.points))
+        return Buffer(memory, scratch.elem, [self.points, self.most, width], [point, width, 1])
 
     def emit(self, count: im.Index) -> None:
         """All points of the first `count` tiles."""

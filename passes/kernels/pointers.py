@@ -22,7 +22,7 @@ def llvm_pointer() -> ir.Type:
     return ir.Type.parse("!llvm.ptr")
 
 
-def part(memory: ir.Value, start: im.Index, size: int) -> ir.Value:
+def part(memory: ir.Value, start: im.Index, size: im.Index) -> ir.Value:
     """`size` elements of a memref from element `start`, as a memref of its own."""
     kind = ir.MemRefType(memory.type)
     dynamic = ir.ShapedType.get_dynamic_size()

@@ -14,17 +14,14 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
+from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.kernels.reduce import lane_mask, lowest
 from onnxc.passes.kernels.window import Window
 
 
 def launch(kernel: KernelFunction) -> Launch:
     shape = Tensor.of(kernel.root.results[0].type).dims
-    work = 1
-    for n in [*kernel.root.attr("kernel_shape"), shape[-1]]:
-        work *= n if isinstance(n, int) else 64
-    return Launch(dims.product(shape[:-1]), worthwhile(work))
+    return Launch(dims.product(shape[:-1]), ELEMENT * dims.product(kernel.root.attr("kernel_shape")) * shape[-1])
 
 
 def emit(b: KernelBuilder) -> None:

@@ -16,7 +16,7 @@ from onnxc.passes import maths
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
+from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.kernels.reduce import lowest
 from onnxc.passes.kernels.window import Window
 from onnxc.passes.layouts.windows import spatial, window_pads
@@ -24,10 +24,8 @@ from onnxc.passes.layouts.windows import spatial, window_pads
 
 def launch(kernel: KernelFunction) -> Launch:
     shape = Tensor.of(kernel.root.results[0].type).dims
-    work = 1
-    for n in [*kernel.root.attr("kernel_shape"), *shape[2:]]:
-        work *= n if isinstance(n, int) else 16
-    return Launch(dims.product(shape[:2]), worthwhile(work))
+    work = dims.product([*kernel.root.attr("kernel_shape"), *shape[2:]])
+    return Launch(dims.product(shape[:2]), 4 * ELEMENT * work)
 
 
 def emit(b: KernelBuilder) -> None:

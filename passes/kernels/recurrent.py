@@ -1,9 +1,9 @@
 """Kernel kind `recurrent`: the steps of LSTM, GRU and RNN (see passes/expand_recurrent.py for its operands).
 
-A row (one direction of one batch item) is one unit of parallel work; its steps follow one another. For a few blocks of
-hidden units at once the products of all gates are accumulated in registers, k in order from 0, then the gates are
-applied and the new state stored: nothing of a step leaves the registers twice. h of the last step is read from the row
-of `last`, and the new h, which other blocks must not see yet, goes to `y` first.
+For a few blocks of hidden units at once the products of all gates are accumulated in registers, k in order from 0,
+then the gates are applied and the new state stored: nothing of a step leaves the registers twice. Such a piece of one
+step is a unit of parallel work; how they are numbered, recurrent_rounds.py tells. h of the step before is read from y,
+for the first step from `last`.
 """
 
 from __future__ import annotations
@@ -13,48 +13,68 @@ from dataclasses import dataclass
 from mlir import ir
 from mlir.dialects import arith, math, vector
 
-from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import index_math as im
-from onnxc.passes.kernels import scalars
+from onnxc.passes.kernels import pointers, scalars
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.gates import Gates
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
+from onnxc.passes.kernels.recurrent_rounds import Rounds
 from onnxc.passes.kernels.reduce import lane_mask
 
 MOST_ACCUMULATORS = 16
 K_BLOCK = 512  # the numeric promise: sums of 512 products, each from 0, added in order
 
 
+def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
+    """`group`: blocks of hidden units a piece, so that all gates' sums stay in registers."""
+    gates = Gates(kernel.root).count
+    return {"group": max(1, MOST_ACCUMULATORS // gates) if target.vector_registers >= 32 else 2}
+
+
 def launch(kernel: KernelFunction) -> Launch:
-    rows = Tensor.of(kernel.root.results[1].type).dims
-    return Launch(rows[0] * rows[1])
+    r, attributes = Rounds.of(kernel), kernel.root.op.attributes
+    hidden, lanes = (ir.IntegerAttr(attributes[name]).value for name in ("hidden", "block"))
+    directions = ir.IntegerAttr(attributes["directions"]).value
+    products = r.group * lanes * hidden * Gates(kernel.root).count // r.phases
+    units = r.pieces * r.batch
+    return Launch(directions * r.count * units, 2 * MULTIPLY_ADD * products, units)  # the weights come from L2
 
 
 @dataclass
 class Row:
-    """What the steps of one row work on."""
+    """What a step of one row (a direction of one batch item) works on."""
 
     direction: im.Index
     batch: im.Index
     step: im.Index  # the time that is computed
-    odd: bool | ir.Value = False  # whether blocks go from the last to the first
+    h: ir.Value  # address of the state before it
+
+
+@dataclass
+class Piece:
+    """Hidden units [low, high); `number` of the direction's pieces."""
+
+    number: im.Index
+    low: im.Index
+    high: im.Index
 
 
 def emit(b: KernelBuilder) -> None:
     cell = Recurrence(b)
-    with b.loop(b.begin, b.end) as item:
-        cell.row(item)
+    with b.loop(b.begin, b.end) as unit:
+        cell.unit(unit)
 
 
 class Recurrence:
-    """Emits the rows of one kernel."""
+    """Emits the units of one kernel."""
 
     def __init__(self, b: KernelBuilder):
-        self.b, self.root = b, b.kernel.root
+        self.b, self.root, self.rounds = b, b.kernel.root, Rounds.of(b.kernel)
         attributes = self.root.op.attributes
         self.hidden = ir.IntegerAttr(attributes["hidden"]).value
         self.lanes = ir.IntegerAttr(attributes["block"]).value
         self.cell = ir.StringAttr(attributes["cell"]).value
+        self.directions = ir.IntegerAttr(attributes["directions"]).value
         self.gates = Gates(self.root)
         operands = [b.inputs.get(v) if v is not None else None for v in self.root.operands]
         operands += [None] * (7 - len(operands))
@@ -62,75 +82,110 @@ class Recurrence:
         self.y, self.last, self.state = b.outputs
         self.elem = self.y.elem
         self.scalar = scalars.element_type(self.elem)
+        self.pointers = [pointers.pointer(v.memory) for v in (self.y, self.last, self.state)]
 
-    def row(self, item: im.Index) -> None:
-        b, steps = self.b, self.projection.shape[0]
-        batch_size = self.projection.shape[1]
-        direction, batch = im.floordiv(item, batch_size), im.mod(item, batch_size)
-        self._start(self.last, self.h0, direction, batch)
-        if self.cell == "LSTM":
-            self._start(self.state, self.c0, direction, batch)
-        length: im.Index = steps
-        if self.lengths is not None:
-            length = im.minimum(im.maximum(b.index_cast(self.lengths.load([batch]), self.lengths.elem), 0), steps)
-        backward = self._backward(direction)
-        with b.loop(0, length) as i:
-            behind = im.sub(im.sub(length, 1), i)
-            self.step(Row(direction, batch, im.select(backward, behind, i), im.compare(im.mod(i, 2), "==", 1)))
-        with b.loop(length, steps) as i:
-            self._fill(self.y, self.y.offset([i, direction, batch, 0]))
+    def unit(self, number: im.Index) -> None:
+        b, r = self.b, self.rounds
+        sizes = [self.directions, b.dim(r.count), r.pieces, b.dim(r.batch)]
+        direction, turn, piece, batch = im.unflattened(number, sizes)
+        direction = 0 if self.directions == 1 else direction
+        piece = im.select(self._turned(number, turn, im.mul(sizes[2], sizes[3])), im.sub(r.pieces - 1, piece), piece)
+        blocks = im.select(im.compare(piece, "<", r.whole), r.group, 1)
+        first = im.add(piece, im.mul(im.minimum(piece, r.whole), r.group - 1))
+        low = im.mul(first, self.lanes)
+        mine = Piece(piece, low, im.minimum(im.add(low, im.mul(blocks, self.lanes)), self.hidden))
+        length = self._length(batch)
+        with b.when(im.compare(turn, "==", 0)):
+            self._start(direction, batch, mine)
+        with b.when(im.compare(turn, "==", im.sub(sizes[1], 1))):
+            self._finish(direction, batch, mine, length)
+        inside = im.both(im.compare(turn, ">", 0), im.compare(turn, "<", im.sub(sizes[1], 1)))
+        with b.when(inside):
+            self._turn(direction, batch, mine, length, im.sub(turn, 1))
+
+    def _turned(self, number: im.Index, turn: im.Index, units: im.Index) -> bool | ir.Value:
+        """Whether the pieces come last to first: in every other round, if this call does all of it. Weights that just
+        fill a cache are then found there, where going round would have pushed out each before its turn."""
+        b = self.b
+        if self.rounds.pieces == 1:
+            return False
+        start = im.sub(number, im.mod(number, units))
+        inside = im.both(im.compare(start, ">=", b.begin), im.compare(im.add(start, units), "<=", b.end))
+        return im.both(inside, im.compare(im.mod(im.floordiv(turn, self.rounds.phases), 2), "==", 1))
+
+    def _length(self, batch: im.Index) -> im.Index:
+        steps = self.projection.shape[0]
+        if self.lengths is None:
+            return steps
+        given = self.b.index_cast(self.lengths.load([batch]), self.lengths.elem)
+        return im.minimum(im.maximum(given, 0), steps)
+
+    def _turn(self, direction, batch, piece: Piece, length: im.Index, turn: im.Index) -> None:
+        """A round of a step; beyond the row's length y is zero."""
+        b, phases = self.b, self.rounds.phases
+        step, phase = im.floordiv(turn, phases), im.mod(turn, phases)
+        with b.when(im.compare(step, ">=", length)), b.loop(piece.low, piece.high) as i:
+            self.y.store_flat(scalars.constant(0, self.scalar), self.y.offset([step, direction, batch, i]))
+        with b.when(im.compare(step, "<", length)):
+            time, before = self._time(direction, length, step), self._time(direction, length, im.sub(step, 1))
+            y, last, _ = self.pointers
+            first = pointers.advance(last, self.last.offset([direction, batch, 0]), self.elem)
+            later = pointers.advance(y, self.y.offset([before, direction, batch, 0]), self.elem)
+            h = arith.select(self._value(im.compare(step, "==", 0)), first, later)
+            row = Row(direction, batch, time, h)
+            if self.cell != "GRU":
+                self._blocks(row, piece, self._lstm if self.cell == "LSTM" else self._rnn)
+                return
+            with b.when(im.compare(phase, "==", 0)):
+                self._blocks(row, piece, self._gru_gates)
+            with b.when(im.compare(phase, "==", 1)):
+                self._blocks(row, piece, self._gru_output)
+
+    def _value(self, condition: bool | ir.Value) -> ir.Value:
+        return arith.constant(ir.IntegerType.get_signless(1), condition) if isinstance(condition, bool) else condition
+
+    def _time(self, direction: im.Index, length: im.Index, step: im.Index) -> im.Index:
+        return im.select(self._backward(direction), im.sub(im.sub(length, 1), step), step)
 
     def _backward(self, direction: im.Index) -> bool | ir.Value:
         if ir.IntegerAttr(self.root.op.attributes["reverse"]).value:
             return True
-        directions = ir.IntegerAttr(self.root.op.attributes["directions"]).value
-        return False if directions == 1 else im.compare(direction, "==", 1)
+        return False if self.directions == 1 else im.compare(direction, "==", 1)
 
-    def _start(self, target: Buffer, initial: Buffer | None, direction: im.Index, batch: im.Index) -> None:
-        at = target.offset([direction, batch, 0])
-        if initial is None:
-            self._fill(target, at)
-        else:
-            self._copy(target, at, initial, initial.offset([direction, batch, 0]))
+    def _start(self, direction: im.Index, batch: im.Index, piece: Piece) -> None:
+        """The states before the first step."""
+        states = [(self.last, self.h0), *([(self.state, self.c0)] if self.cell == "LSTM" else [])]
+        with self.b.loop(piece.low, piece.high) as i:
+            for target, initial in states:
+                point = [direction, batch, i]
+                v = scalars.constant(0, self.scalar) if initial is None else initial.load(point)
+                target.store(v, point)
 
-    def _fill(self, target: Buffer, at: im.Index) -> None:
-        zero = scalars.constant(0, self.scalar)
-        with self.b.loop(0, self.hidden) as i:
-            target.store_flat(zero, im.add(at, i))
-
-    def _copy(self, target: Buffer, at: im.Index, source: Buffer, start: im.Index) -> None:
-        with self.b.loop(0, self.hidden) as i:
-            target.store_flat(source.load_flat(im.add(start, i)), im.add(at, i))
-
-    def step(self, row: Row) -> None:
-        """One step of one row; GRU without linear_before_reset needs r of all units before its last product."""
-        self._blocks(row, self._lstm if self.cell == "LSTM" else self._rnn if self.cell == "RNN" else self._gru_gates)
-        if self.cell == "GRU":
-            self._blocks(row, self._gru_output)
-        self._copy(self.last, self.last.offset([row.direction, row.batch, 0]), self.y, self._y(row, 0))
+    def _finish(self, direction: im.Index, batch: im.Index, piece: Piece, length: im.Index) -> None:
+        """The last step's h; without any step it is the first."""
+        with self.b.when(im.compare(length, ">", 0)):
+            time = self._time(direction, length, im.sub(length, 1))
+            with self.b.loop(piece.low, piece.high) as i:
+                self.last.store(self.y.load([time, direction, batch, i]), [direction, batch, i])
 
     def _y(self, row: Row, unit: im.Index) -> im.Index:
         return self.y.offset([row.step, row.direction, row.batch, unit])
 
-    def _blocks(self, row: Row, compute) -> None:
-        """Calls `compute(row, block, count)` for groups of whole blocks, then for the rest.
-
-        Every other step goes through the groups backwards: weights that just fill a cache are then found there, where
-        going round would have pushed out each before its turn."""
-        total = -(-self.hidden // self.lanes)
-        group = max(1, MOST_ACCUMULATORS // max(1, self.gates.count) if self.b.target.vector_registers >= 32 else 2)
-        group = min(group, total)
-        full = self.hidden // self.lanes // group * group
-        with self.b.loop(0, full, group) as block:
-            compute(row, im.select(row.odd, im.sub(full - group, block), block), group, None)
-        for block in range(full, total):
+    def _blocks(self, row: Row, piece: Piece, compute) -> None:
+        """Calls `compute(row, block, count, mask)` for the piece: a group of whole blocks, or one block."""
+        r, number = self.rounds, piece.number
+        if r.whole:
+            with self.b.when(im.compare(number, "<", r.whole)):
+                compute(row, im.mul(number, r.group), r.group, None)
+        for i, block in enumerate(range(r.whole * r.group, r.blocks)):
             rest = self.hidden - block * self.lanes
-            compute(row, block, 1, lane_mask(rest, self.lanes) if rest < self.lanes else None)
+            with self.b.when(im.compare(number, "==", r.whole + i)):
+                compute(row, block, 1, lane_mask(rest, self.lanes) if rest < self.lanes else None)
 
     def products(
-        self, row: Row, block: im.Index, count: int, gates: list[int], source: Buffer, base: im.Index
+        self, row: Row, block: im.Index, count: int, gates: list[int], source: ir.Value
     ) -> list[list[ir.Value]]:
-        """h · r for `count` blocks: a vector per block and gate."""
+        """The state at `source` times the weights, for `count` blocks: a vector per block and gate."""
         zero = scalars.constant(0, scalars.vector_of(self.scalar, self.lanes))
         total = [zero] * (count * len(gates))
         for first in range(0, self.hidden, K_BLOCK):
@@ -140,15 +195,13 @@ class Recurrence:
                 stop,
                 1,
                 [zero] * len(total),
-                lambda k, *acc: self._products_at(row, block, count, gates, source, base, k, acc),
+                lambda k, *acc: self._products_at(row, block, count, gates, source, k, acc),
             )
             total = part if first == 0 else [arith.addf(t, p) for t, p in zip(total, part, strict=True)]
         return [total[i * len(gates) : (i + 1) * len(gates)] for i in range(count)]
 
-    def _products_at(
-        self, row: Row, block, count: int, gates: list[int], source: Buffer, base, k, acc
-    ) -> list[ir.Value]:
-        h = vector.broadcast(scalars.vector_of(self.scalar, self.lanes), source.load_flat(im.add(base, k)))
+    def _products_at(self, row: Row, block, count: int, gates: list[int], source: ir.Value, k, acc) -> list[ir.Value]:
+        h = vector.broadcast(scalars.vector_of(self.scalar, self.lanes), pointers.load(source, k, self.elem))
         new = []
         for i in range(count):
             for j, gate in enumerate(gates):
@@ -166,17 +219,17 @@ class Recurrence:
     def _vector(self, buffer: Buffer, at: im.Index, mask) -> ir.Value:
         return buffer.load_vector(at, self.lanes, mask)
 
-    def _h(self, row: Row) -> im.Index:
-        return self.last.offset([row.direction, row.batch, 0])
+    def _h(self, row: Row, unit: im.Index, mask) -> ir.Value:
+        return pointers.load_vector(pointers.advance(row.h, unit, self.elem), self.lanes, self.elem, mask)
 
     def _rnn(self, row: Row, block: im.Index, count: int, mask) -> None:
-        for i, (product,) in enumerate(self.products(row, block, count, [0], self.last, self._h(row))):
+        for i, (product,) in enumerate(self.products(row, block, count, [0], row.h)):
             unit = im.mul(im.add(block, i), self.lanes)
             pre = arith.addf(self.projected(row, 0, unit, mask), product)
             self.y.store_vector(self.gates.apply(row.direction, 0, pre), self._y(row, unit), mask)
 
     def _lstm(self, row: Row, block: im.Index, count: int, mask) -> None:
-        for i, products in enumerate(self.products(row, block, count, [0, 1, 2, 3], self.last, self._h(row))):
+        for i, products in enumerate(self.products(row, block, count, [0, 1, 2, 3], row.h)):
             unit = im.mul(im.add(block, i), self.lanes)
             gate_i, gate_o, gate_f, gate_c = [
                 arith.addf(self.projected(row, g, unit, mask), p) for g, p in enumerate(products)
@@ -210,14 +263,14 @@ class Recurrence:
     def _gru_gates(self, row: Row, block: im.Index, count: int, mask) -> None:
         """z into room 0, and r (linear before reset) or r·h into room 1."""
         linear = self._linear()
-        for i, products in enumerate(self.products(row, block, count, [0, 1], self.last, self._h(row))):
+        for i, products in enumerate(self.products(row, block, count, [0, 1], row.h)):
             unit = im.mul(im.add(block, i), self.lanes)
             z, r = [
                 self.gates.apply(row.direction, 0, arith.addf(self.projected(row, g, unit, mask), p))
                 for g, p in enumerate(products)
             ]
             self.state.store_vector(z, self._room(row, 0, unit), mask)
-            h = self._vector(self.last, im.add(self._h(row), unit), mask)
+            h = self._h(row, unit, mask)
             self.state.store_vector(r if linear else arith.mulf(r, h), self._room(row, 1, unit), mask)
 
     def _linear(self) -> bool:
@@ -225,8 +278,9 @@ class Recurrence:
 
     def _gru_output(self, row: Row, block: im.Index, count: int, mask) -> None:
         linear = self._linear()
-        source, base = (self.last, self._h(row)) if linear else (self.state, self._room(row, 1, 0))
-        for i, (product,) in enumerate(self.products(row, block, count, [2], source, base)):
+        room = pointers.advance(self.pointers[2], self._room(row, 1, 0), self.elem)
+        source = row.h if linear else room
+        for i, (product,) in enumerate(self.products(row, block, count, [2], source)):
             unit = im.mul(im.add(block, i), self.lanes)
             if linear:
                 if self.inner_bias is not None:
@@ -235,6 +289,6 @@ class Recurrence:
                 product = arith.mulf(self._vector(self.state, self._room(row, 1, unit), mask), product)
             candidate = self.gates.apply(row.direction, 1, arith.addf(self.projected(row, 2, unit, mask), product))
             z = self._vector(self.state, self._room(row, 0, unit), mask)
-            h = self._vector(self.last, im.add(self._h(row), unit), mask)
+            h = self._h(row, unit, mask)
             kept = arith.mulf(arith.subf(scalars.constant_like(1, z), z), candidate)
             self.y.store_vector(arith.addf(kept, arith.mulf(z, h)), self._y(row, unit), mask)

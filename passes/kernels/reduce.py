@@ -20,7 +20,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import SCALAR, Evaluator, Lanes
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
+from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 
 LANES = 64  # virtual lanes of a horizontal reduction: part of the numeric promise
 COLUMNS = 16  # kept elements that one vector accumulator covers; any width gives the same bits
@@ -140,15 +140,13 @@ def _outer_kept(axes: Axes) -> tuple[int, ...]:
 def launch(kernel: KernelFunction) -> Launch:
     axes, shape = axes_of(kernel), Tensor.of(kernel.root.operands[0].type).dims
     rows = dims.product([shape[a] for a in _outer_kept(axes)])
-    work = 1
-    for a in range(axes.rank):
-        work *= shape[a] if isinstance(shape[a], int) and a not in _outer_kept(axes) else 1
+    work = dims.product([shape[a] for a in range(axes.rank) if a not in _outer_kept(axes)])
     if axes.horizontal:
-        return Launch(rows, worthwhile(work))
+        return Launch(rows, ELEMENT * work)
     columns = dims.product([shape[a] for a in axes.run])
     blocks = (columns + (COLUMNS - 1)) // COLUMNS
     reduced = dims.product([shape[a] for a in axes.reduced])
-    return Launch(rows * blocks, worthwhile(reduced, cost=COLUMNS))
+    return Launch(rows * blocks, COLUMNS * ELEMENT * reduced)
 
 
 def emit(b: KernelBuilder) -> None:

@@ -18,7 +18,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import SCALAR, Evaluator
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
+from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 
 
 @dataclass
@@ -31,7 +31,7 @@ class Tap:
 
 def launch(kernel: KernelFunction) -> Launch:
     shape = Tensor.of(kernel.root.results[0].type).dims
-    return Launch(dims.product(shape[:-1]), worthwhile(shape[-1], cost=4))
+    return Launch(dims.product(shape[:-1]), 8 * ELEMENT * shape[-1])
 
 
 def emit(b: KernelBuilder) -> None:

@@ -17,7 +17,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
+from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.kernels.rows import in_blocks, larger, largest, piece_width, rows_at_once, sweep, total
 
 MOST_ROWS = 2  # side by side: their powers are independent
@@ -25,7 +25,7 @@ MOST_ROWS = 2  # side by side: their powers are independent
 
 def launch(kernel: KernelFunction) -> Launch:
     shape = Tensor.of(kernel.root.results[0].type).dims
-    return Launch(dims.product(shape[:-1]), worthwhile(shape[-1], cost=8))
+    return Launch(dims.product(shape[:-1]), 2 * ELEMENT * shape[-1])
 
 
 def emit(b: KernelBuilder) -> None:

@@ -17,7 +17,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.heap import Entry, Heap
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
+from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 
 I64 = partial(ir.IntegerType.get_signless, 64)
 
@@ -28,7 +28,7 @@ def _axis(kernel: KernelFunction) -> int:
 
 def launch(kernel: KernelFunction) -> Launch:
     shape, axis = Tensor.of(kernel.root.operands[0].type).dims, _axis(kernel)
-    return Launch(dims.product(shape[:axis]) * dims.product(shape[axis + 1 :]), worthwhile(shape[axis], cost=4))
+    return Launch(dims.product(shape[:axis]) * dims.product(shape[axis + 1 :]), 8 * ELEMENT * shape[axis])
 
 
 def emit(b: KernelBuilder) -> None:

@@ -20,7 +20,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder, row_major
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch, worthwhile
+from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.lowering.registry import ELEMENTWISE
 
 CHUNK = 64  # elements along the operand's innermost axis that a unit takes: whole cache lines of every row
@@ -77,7 +77,7 @@ def _merged(shape: tuple[dims.Dim, ...], perm: list[int]) -> tuple[tuple[dims.Di
 
 def launch(turn: Turn) -> Launch:
     units = dims.product([turn.extents[i] for i in turn.others]) * ((turn.extents[turn.across] + (CHUNK - 1)) // CHUNK)
-    return Launch(units, worthwhile(turn.extents[-1], cost=CHUNK))
+    return Launch(units, CHUNK * 2 * ELEMENT * turn.extents[-1])
 
 
 def emit(b: KernelBuilder, turn: Turn) -> None:

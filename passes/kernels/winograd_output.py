@@ -14,18 +14,15 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
-from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.kernels.winograd_points import SIZES, Transforms
-
-GRAIN_NANOSECONDS = 20_000
 
 
 def launch(kernel: KernelFunction) -> Launch:
     op = kernel.root
     result = Tensor.of(op.results[0].type)
     rows, columns = op.attr("tiles")
-    nanoseconds = max(1, columns * result.shape[3] // 4)
-    return Launch(result.shape[0] * rows, max(1, GRAIN_NANOSECONDS // nanoseconds))
+    return Launch(result.shape[0] * rows, ELEMENT * columns * result.shape[3])
 
 
 def emit(b: KernelBuilder) -> None:

@@ -14,7 +14,7 @@ from onnxc.dialects.weights import constant_array
 from onnxc.passes.contract import Program
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
-from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.kernels.kernel_function import LEAST_PICOSECONDS, KernelFunction, Launch, launch_of
 from onnxc.passes.main import control_flow, shims
 from onnxc.passes.main.machine import OUT_OF_MEMORY, Machine
 from onnxc.passes.main.prepare import bind_inputs
@@ -27,8 +27,7 @@ class Kernel:
     """What a call needs to know of its kernel."""
 
     symbols: list[str]
-    extent: dims.Dim
-    grain: int
+    launch: Launch
     failures: list[tuple[int, str]]
     op_names: list[str]
 
@@ -141,16 +140,19 @@ class RunEmitter:
         for result, place in zip(op.results, places, strict=True):
             self.pointers[result] = self._place(result, place)
         symbols = [self.m.dim(values[s]) for s in kernel.symbols]
-        extent = self.m.dim(dims.substitute(kernel.extent, values))
+        counts = (kernel.launch.extent, kernel.launch.independent, kernel.launch.picoseconds)
+        extent, turn, picoseconds = (self.m.dim(dims.substitute(d, values)) for d in counts)
         with self.m.at():
             pointers = [self.pointers[v] for v in [*op.operands, *op.results]]
             if kernel.failures:
                 pointers.append(self.offset(self.env, shims.STATUS))
-            self._launch(op, kernel, pointers, symbols, extent)
+            self._launch(op, pointers, symbols, extent, turn, picoseconds)
         if kernel.failures:
             self._check_status(op, kernel)
 
-    def _launch(self, op: ir.Operation, kernel: Kernel, pointers, symbols, extent: im.Index) -> None:
+    def _launch(
+        self, op: ir.Operation, pointers, symbols, extent: im.Index, turn: im.Index, picoseconds: im.Index
+    ) -> None:
         m = self.m
         arguments = m.arguments(len(pointers) + len(symbols))
         for i, pointer in enumerate(pointers):
@@ -158,13 +160,13 @@ class RunEmitter:
         for i, symbol in enumerate(symbols, len(pointers)):
             m.store(m.as_i64(symbol), arguments, i)
         name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-        if self.program.options.threads == 1 or (isinstance(extent, int) and extent <= kernel.grain):
+        if self.program.options.threads == 1 or not _shared(turn, picoseconds):
             m.call(name, [], [arguments, arith.constant(m.i64, 0), m.as_i64(extent)])
             return
         type_ = ir.FunctionType.get([m.ptr, m.i64, m.i64], [])
         function = func.ConstantOp(type_, ir.FlatSymbolRefAttr.get(name)).result
-        grain = arith.constant(m.i64, kernel.grain)
-        m.call("onnxc_shim_parallel", [], [self.env, function, arguments, m.as_i64(extent), grain])
+        operands = [self.env, function, arguments, *(m.as_i64(n) for n in (extent, turn, picoseconds))]
+        m.call("onnxc_shim_parallel", [], operands)
 
     def _check_status(self, op: ir.Operation, kernel: Kernel) -> None:
         m = self.m
@@ -216,11 +218,16 @@ class RunEmitter:
         return target
 
 
+def _shared(units: im.Index, picoseconds: im.Index) -> bool:
+    """Whether threads may share a round: there is more than one unit, and work enough; or only the run can tell."""
+    if not isinstance(units, int) or not isinstance(picoseconds, int):
+        return units not in (0, 1) and picoseconds != 0
+    return units > 1 and units * picoseconds >= LEAST_PICOSECONDS
+
+
 def _kernel(function: ir.Operation) -> Kernel:
     kernel = KernelFunction.of(function)
-    extent = dims.parse(ir.StringAttr(function.attributes["kernel.extent"]).value)
-    grain = ir.IntegerAttr(function.attributes["kernel.grain"]).value
-    return Kernel(kernel.symbols, extent, grain, kernel.failures, [op.name for op in kernel.ops])
+    return Kernel(kernel.symbols, launch_of(function), kernel.failures, [op.name for op in kernel.ops])
 
 
 def _where(op: ir.Operation, operator: str) -> str:

@@ -7,7 +7,7 @@ _SHIMS = {
     "mark": ("i64", "", MARK),
     "release": ("void", "i64 %mark", RELEASE),
     "output": ("ptr", "i32 %index, ptr %dims, i64 %bytes", OUTPUT),
-    "parallel": ("void", "ptr %kernel, ptr %args, i64 %extent, i64 %grain", PARALLEL),
+    "parallel": ("void", "ptr %kernel, ptr %args, i64 %extent, i64 %round, i64 %picoseconds", PARALLEL),
 }
 
 # func.func declarations that main's module needs.
@@ -16,7 +16,7 @@ DECLARATIONS = {
     "onnxc_shim_mark": "(!llvm.ptr) -> i64",
     "onnxc_shim_release": "(!llvm.ptr, i64) -> ()",
     "onnxc_shim_output": "(!llvm.ptr, i32, !llvm.ptr, i64) -> !llvm.ptr",
-    "onnxc_shim_parallel": "(!llvm.ptr, (!llvm.ptr, i64, i64) -> (), !llvm.ptr, i64, i64) -> ()",
+    "onnxc_shim_parallel": "(!llvm.ptr, (!llvm.ptr, i64, i64) -> (), !llvm.ptr, i64, i64, i64) -> ()",
 }
 
 

@@ -31,7 +31,7 @@ def test_levels(block: int, passes: list[str]) -> None:
         "lowering.registry.elementwise", "lowering.registry.moves", "lowering.registry.ELEMENTWISE",
         "lowering.movement.checked_index", "compositions.registry.composes", "kernels.kinds.KINDS", "kernels.kinds.ROOTS",
         "kernels.kinds.READS_ONCE", "kernels.kinds.EPILOGUES", "kernels.kernel_function.FAILURES",
-        "kernels.kernel_function.worthwhile", "kernels.kernel_function.Launch", "kernels.matmul.choose",
+        "kernels.kernel_function.ELEMENT", "kernels.kernel_function.Launch", "kernels.matmul.choose",
         "kernels.matmul.packings", "kernels.packing.Packing",
     ],
 )  # fmt: skip

@@ -45,13 +45,14 @@ def large() -> Batch:
     batch.add("ArgMin", [rows], axis=0)
     batch.add("CumSum", [rows, i64(1)])
     batch.add("TopK", [rows, i64(7)], outputs=2)
-    batch.add(
-        "LSTM",
-        [f32(9, 5, 20), Const(f32(2, 256, 20)), Const(f32(2, 256, 64) * 0.2)],
-        hidden_size=64,
-        outputs=3,
-        direction="bidirectional",
-    )
+    for op, gates in (("LSTM", 4), ("GRU", 3)):
+        batch.add(
+            op,
+            [f32(9, 5, 20), Const(f32(2, gates * 200, 20)), Const(f32(2, gates * 200, 200) * 0.2)],
+            hidden_size=200,
+            outputs=2,
+            direction="bidirectional",
+        )
     batch.add("Sub", [Sym(("N", "M"), [rows, f32(3, 90001), f32(90001, 3)]), Const(f32(1))], label="symbolic")
     return batch
 

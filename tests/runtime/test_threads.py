@@ -21,15 +21,20 @@ from onnxc.runtime import InferenceSession, InputError
 HERE = Path(__file__).parent
 
 
-def count(session: InferenceSession, extent: int, grain: int, rounds: int) -> None:
-    (y,) = session.run(None, {"x": np.array([extent, grain, rounds])})
+LONG = 100_000_000  # ps: a unit that is worth a thread; any number will do, since nothing but the pool looks at it
+
+
+def count(session: InferenceSession, extent: int, cost: int, rounds: int) -> None:
+    (y,) = session.run(None, {"x": np.array([extent, cost, rounds])})
     assert y.shape == (extent,) and (y == rounds).all()
 
 
-@given(extent=st.integers(0, 300), grain=st.integers(1, 70), threads=st.integers(1, 9))
+@given(
+    extent=st.integers(0, 300), cost=st.sampled_from([0, 1, 20_000, 3_000_000, LONG, 2**62]), threads=st.integers(1, 9)
+)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-def test_every_index_once(regions: Path, extent: int, grain: int, threads: int) -> None:
-    count(InferenceSession(regions, threads=threads), extent, grain, 3)
+def test_every_index_once(regions: Path, extent: int, cost: int, threads: int) -> None:
+    count(InferenceSession(regions, threads=threads), extent, cost, 3)
 
 
 def test_many_regions_in_a_row(regions: Path) -> None:
@@ -46,7 +51,7 @@ def test_contexts_run_at_the_same_time(regions: Path, add: Path) -> None:
         x = np.full((seed * 100 + 1, 4), seed, np.float32)
         try:
             for _ in range(200):
-                count(shared, 40 + seed, 3, 20)
+                count(shared, 40 + seed, LONG, 20)
                 np.testing.assert_array_equal(other.run(None, {"x": x})[0], x + 1)
         except BaseException as error:
             failures.append(error)
@@ -72,20 +77,20 @@ def test_the_gil_is_released(regions: Path) -> None:
 
 def test_fork(regions: Path) -> None:
     session = InferenceSession(regions, threads=4)
-    count(session, 100, 1, 50)
+    count(session, 100, LONG, 50)
     children = []
     for _ in range(3):
         child = os.fork()
         if not child:
             status = 1
             try:
-                count(session, 100, 1, 50)
-                count(InferenceSession(regions, threads=3), 77, 1, 50)
+                count(session, 100, LONG, 50)
+                count(InferenceSession(regions, threads=3), 77, LONG, 50)
                 status = 0
             finally:
                 os._exit(status)
         children.append(child)
-    count(session, 100, 1, 50)
+    count(session, 100, LONG, 50)
     assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
 
 
@@ -98,7 +103,7 @@ def run_alone(code: str, **options: object) -> str:
     top = HERE.parent.parent
     env = os.environ | {"PYTHONPATH": os.pathsep.join([str(top), *sys.path])}
     head = "import sys, os, ctypes, numpy as np\nfrom pathlib import Path\nfrom onnxc.runtime import InferenceSession\n"
-    head += "from tests.runtime.test_threads import count, thread_count\n"
+    head += "from tests.runtime.test_threads import LONG, count, thread_count\n"
     done = subprocess.run(
         [sys.executable, "-c", head + code], env=env, capture_output=True, text=True, timeout=120, check=False
     )
@@ -114,9 +119,9 @@ before = thread_count()
 a = InferenceSession({str(regions)!r}, threads=3)
 b = InferenceSession({str(other)!r}, threads=2)
 assert thread_count() == before  # none before they are needed
-count(b, 100, 1, 5)
-count(a, 100, 1, 5)
-count(InferenceSession({str(other)!r}, threads=3), 100, 1, 5)
+count(b, 100, LONG, 5)
+count(a, 100, LONG, 5)
+count(InferenceSession({str(other)!r}, threads=3), 100, LONG, 5)
 print(thread_count() - before)
 """
     assert run_alone(code).split() == ["2"]
@@ -127,7 +132,7 @@ def test_unloading_joins_the_workers(regions: Path) -> None:
 import gc
 session = InferenceSession({str(regions)!r}, threads=4)
 before = thread_count()
-count(session, 100, 1, 100)
+count(session, 100, LONG, 100)
 assert thread_count() == before + 3
 handle = ctypes.CDLL({str(regions)!r})._handle
 session.__dict__.clear()
@@ -171,7 +176,7 @@ def test_signals_stay_with_the_program(regions: Path) -> None:
     code = f"""
 import signal
 session = InferenceSession({str(regions)!r}, threads=3)
-count(session, 100, 1, 10)
+count(session, 100, LONG, 10)
 blocked = [line.split()[1] for task in os.listdir("/proc/self/task") if task != str(os.getpid())
            for line in open(f"/proc/self/task/{{task}}/status") if line.startswith("SigBlk")]
 print(sum(int(mask, 16) >> (signal.SIGINT - 1) & 1 for mask in blocked) >= 2)
@@ -201,3 +206,14 @@ def test_cost_of_a_run(add: Path) -> None:
     print(f"{overhead * 1e6:.2f} µs")
     assert overhead < 8e-6
     assert ctypes.sizeof(ctypes.c_void_p) == 8
+
+
+@pytest.mark.skipif(shutil.which("gcc") is None, reason="no gcc, whose thread sanitizer this needs")
+def test_under_the_thread_sanitizer(tmp_path: Path) -> None:
+    stub = HERE.parent.parent / "runtime_stub"
+    flags = ["-O1", "-fsanitize=thread", "-pthread", f"-I{stub}"]
+    built = subprocess.run(["gcc", *flags, HERE / "pool_stress.c", "-o", tmp_path / "stress"], check=False)
+    if built.returncode:
+        pytest.skip("this gcc has no thread sanitizer")
+    done = subprocess.run([tmp_path / "stress"], capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stdout.split()) == (0, ["0"]), done.stderr

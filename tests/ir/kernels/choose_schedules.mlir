@@ -1,11 +1,11 @@
 // RUN: onnxc-opt %s choose_schedules | filecheck %s
 
-// Every kernel gets its extent, a dim over its own symbols, and the least part of it that is worth a thread; kinds with
-// a heuristic get a schedule too. Main is left alone.
+// Every kernel gets its extent, a dim over its own symbols, and about what a unit of it takes; kinds with a heuristic
+// get a schedule too. Main is left alone.
 // CHECK-LABEL: func.func @main
 // CHECK-NOT:     kernel.extent
 // CHECK-LABEL: func.func private @chain
-// CHECK-SAME:    kernel.extent = "4*d0", kernel.grain = 16384 : i64, kernel.kind = "map"
+// CHECK-SAME:    kernel.extent = "4*d0", kernel.kind = "map", kernel.picoseconds = "200"
 // CHECK-NOT:     kernel.schedule
 // CHECK-LABEL: func.func private @product
 // CHECK-SAME:    kernel.extent = "{{.*}}d0{{.*}}"

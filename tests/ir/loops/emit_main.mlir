@@ -21,14 +21,14 @@ func.func @main(%x: tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]> attributes {in
   %0 = "kernel.call"(%x) {callee = @k, dims = {d0 = "N"}, nodes = ["relu"], places = ["output 0"]} : (tensor<?xf32, ["N"]>) -> tensor<?xf32, ["N"]>
   return %0 : tensor<?xf32, ["N"]>
 }
-func.func private @k(%x: tensor<?xf32, ["d0"]>) -> tensor<?xf32, ["d0"]> attributes {kernel.kind = "map", kernel.root = "onnx.Relu", kernel.extent = "d0", kernel.grain = 16384 : i64} {
+func.func private @k(%x: tensor<?xf32, ["d0"]>) -> tensor<?xf32, ["d0"]> attributes {kernel.kind = "map", kernel.root = "onnx.Relu", kernel.extent = "d0", kernel.picoseconds = "200"} {
   %0 = "onnx.Relu"(%x) : (tensor<?xf32, ["d0"]>) -> tensor<?xf32, ["d0"]>
   return %0 : tensor<?xf32, ["d0"]>
 }
 
 // -----
 
-// A kernel below its grain is called directly. A place in the workspace is an offset from the last argument; the
+// A kernel too short for threads is called directly. A place in the workspace is an offset from the last argument; the
 // output that is not written in place is copied, to both buffers; an input that is returned is copied too.
 // CHECK-LABEL: func.func @model_run
 // CHECK:         %[[A:.*]] = llvm.getelementptr %arg4[128]
@@ -43,7 +43,7 @@ func.func @main(%x: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>, tensor<4xf3
   %0 = "kernel.call"(%x) {callee = @k, dims = {}, nodes = ["relu"], places = ["workspace 128"]} : (tensor<4xf32>) -> tensor<4xf32>
   return %0, %0, %x : tensor<4xf32>, tensor<4xf32>, tensor<4xf32>
 }
-func.func private @k(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kernel.kind = "map", kernel.root = "onnx.Relu", kernel.extent = "4", kernel.grain = 16384 : i64} {
+func.func private @k(%x: tensor<4xf32>) -> tensor<4xf32> attributes {kernel.kind = "map", kernel.root = "onnx.Relu", kernel.extent = "4", kernel.picoseconds = "200"} {
   %0 = "onnx.Relu"(%x) : (tensor<4xf32>) -> tensor<4xf32>
   return %0 : tensor<4xf32>
 }
@@ -68,7 +68,7 @@ func.func @main(%x: tensor<4xf32>, %s: tensor<1xi64>) -> tensor<?xf32, ["s0"]> a
   %0 = "kernel.call"(%x) {callee = @k, dims = {d0 = "s0"}, nodes = ["expand"], places = ["arena"]} : (tensor<4xf32>) -> tensor<?xf32, ["s0"]>
   return %0 : tensor<?xf32, ["s0"]>
 }
-func.func private @k(%x: tensor<4xf32>) -> tensor<?xf32, ["d0"]> attributes {kernel.kind = "map", kernel.root = "onnx.Slice", kernel.extent = "d0", kernel.grain = 16384 : i64} {
+func.func private @k(%x: tensor<4xf32>) -> tensor<?xf32, ["d0"]> attributes {kernel.kind = "map", kernel.root = "onnx.Slice", kernel.extent = "d0", kernel.picoseconds = "200"} {
   %0 = "onnx.Slice"(%x) {operand_values = {"1" = [0], "2" = ["d0"]}} : (tensor<4xf32>) -> tensor<?xf32, ["d0"]>
   return %0 : tensor<?xf32, ["d0"]>
 }
@@ -86,7 +86,7 @@ func.func @main(%x: tensor<4xf32>, %i: tensor<2xi64>) -> tensor<2xf32> attribute
   %0 = "kernel.call"(%x, %i) {callee = @k, dims = {}, nodes = ["gather"], places = ["output 0"]} : (tensor<4xf32>, tensor<2xi64>) -> tensor<2xf32>
   return %0 : tensor<2xf32>
 }
-func.func private @k(%x: tensor<4xf32>, %i: tensor<2xi64>) -> tensor<2xf32> attributes {kernel.kind = "map", kernel.root = "onnx.Gather", kernel.extent = "2", kernel.grain = 16384 : i64} {
+func.func private @k(%x: tensor<4xf32>, %i: tensor<2xi64>) -> tensor<2xf32> attributes {kernel.kind = "map", kernel.root = "onnx.Gather", kernel.extent = "2", kernel.picoseconds = "200"} {
   %0 = "onnx.Gather"(%x, %i) : (tensor<4xf32>, tensor<2xi64>) -> tensor<2xf32>
   return %0 : tensor<2xf32>
 }
