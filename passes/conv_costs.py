@@ -18,7 +18,7 @@ from onnxc.passes.kernels.fft_points import LENGTHS, LONGEST, MOST_VALUES, FftTi
 from onnxc.passes.kernels.im2col import PIECES
 from onnxc.passes.kernels.winograd_points import SIZES
 
-CACHED_BYTES = 90 << 20  # models with more weights stream them from memory in every run
+CACHED_BYTES = 90 << 20  # models with more weights, or a copy that large, are streamed from memory in every run
 GIGAFLOPS = 5.0  # per bit of vector width and second / 16: what one core's multiply-adds reach
 NEAR = 4  # times L2 that spectra may have and still be read fast; splitting larger ones gains 1.4 to 1.7 times
 NEAR_BANDWIDTH, FAR_BANDWIDTH = 60, 30  # bytes a nanosecond, written and read
@@ -26,6 +26,7 @@ TRANSFORM = 1.25  # operations of a transform, per value and binary digit of the
 TOUCH = 4  # and per value for loads and stores
 OPERATION = 2.5  # flops of the products that take as long as one of these operations
 TAP = 1.3  # channels' worth of work that the direct kernel has at each tap: pointers, the end of a loop
+ABOUT = 1.1  # times the lowest estimate
 GAIN = 1.1  # that gathering must promise
 GATHERED = 1.07  # what reading gathered windows costs the products
 LEAST_TILES = 6  # that make the products' register tiles worth their weights
@@ -89,7 +90,7 @@ class Machine:
         """[rows, channels]·[channels, filters] `points` times: arithmetic and reading of weights overlap in part."""
         arithmetic = 2 * rows * points * shape.channels * self.filled(shape.filters) / self.flops
         stored = 4 * points * shape.channels * shape.filters
-        rate = 14 if self.model_bytes > CACHED_BYTES else 26
+        rate = 14 if max(self.model_bytes, stored) > CACHED_BYTES else 26
         reading = stored / rate if stored > self.target.l2_bytes // 2 else 0
         return max(arithmetic, reading) + 0.3 * min(arithmetic, reading)
 
@@ -141,7 +142,10 @@ def fft_tiles(window: tuple[int, ...]) -> list[FftTile]:
 
 
 def best_fft(shape: Shape, machine: Machine) -> tuple[float, FftTile]:
-    return min(((fft(shape, tile, machine), tile) for tile in fft_tiles(shape.window)), key=lambda pair: pair[0])
+    """Of the tiles with about the lowest estimate the one with the smallest weights."""
+    costs = [(fft(shape, tile, machine), tile) for tile in fft_tiles(shape.window)]
+    about = ABOUT * min(cost for cost, _ in costs)
+    return min((pair for pair in costs if pair[0] <= about), key=lambda pair: (pair[1].points, pair[0]))
 
 
 def gathering_pays(shape: Shape, machine: Machine) -> bool:
