@@ -68,6 +68,16 @@ def test_algorithms_of_a_convolution(tmp_path: Path, quick: None) -> None:
     assert all("winograd2" not in can for can in strict.algorithms.values())
 
 
+def test_with_threads(tmp_path: Path, quick: None) -> None:
+    """Kernels are shared out as in a run."""
+    tasks = kernel_tasks(lower(layers.planes(tmp_path / "model.onnx"), OPTIONS))
+    portions = [Portion(task, range(3)) for task in tasks]
+    BundleWriter(CompilePool(target_for("native"), 2), 2, 0).write(tmp_path / "bundle", portions)
+    (result,) = measure.measure_bundle(tmp_path / "bundle")["results"]
+    assert result["ns"] > 0
+    assert all(told["verdict"] != "failed" for told in result["candidates"])
+
+
 def test_a_size_that_is_free_is_taken_for_a_usual_one(tmp_path: Path) -> None:
     path = layers.matmuls(tmp_path / "model.onnx", "rows")
     (task, *_) = kernel_tasks(lower(path, OPTIONS))
