@@ -24,6 +24,7 @@ from onnxc.passes.kernels.kernel_function import KernelFunction
 BLOCK = 512
 UNITS = 16  # enough for an even split over a few threads
 TILES = 8  # through a panel at least: reading it again costs more than rows that do not stay in L2 (1.2× at K 3072)
+COSTLY = {"Erf", "Exp", "Gelu", "Mish", "Sigmoid", "Softplus", "Swish", "Tanh"}  # in an epilogue: tens of instructions
 Loader = Callable[[im.Index], tuple[Sequence[ir.Value], Sequence[ir.Value]]]
 
 
@@ -149,6 +150,10 @@ def row_tiles(
             piece //= 2
 
 
+def has_costly_epilogue(kernel: KernelFunction) -> bool:
+    return any(op.name in COSTLY for op in kernel.ops)
+
+
 def rows_are_one_axis(kernel: KernelFunction, operands: int = 2) -> bool:
     """Whether all that the epilogue reads has the result's shape or varies along its last axis only.
 
@@ -178,6 +183,16 @@ def tiles_a_unit(tiles: dims.Dim, panels: dims.Dim, tile_bytes: int, target) -> 
         return min(most, 16)
     pieces = -(-UNITS // panels) if isinstance(panels, int) and panels else 1
     return max(1, min(most, -(-tiles // pieces)))
+
+
+def panel_start(buffer, batch: Sequence[im.Index], panel: im.Index) -> im.Index:
+    """Where a panel of packed weights [batch…, panel, k, column] starts; batch dims of one element are broadcast."""
+    number = panel
+    for i, extent in enumerate(buffer.shape[:-3]):
+        skip = len(buffer.shape) - 3 - i
+        if skip <= len(batch) and extent != 1:
+            number = im.add(number, im.mul(batch[-skip], im.product(buffer.shape[i + 1 : -2])))
+    return im.mul(number, buffer.strides[-3])
 
 
 def prefetch_distance(tiles: int, rows: int) -> int:

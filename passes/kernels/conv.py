@@ -17,9 +17,10 @@ from onnxc.passes.kernels.filter_panels import filter_panels
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_grid
-from onnxc.passes.kernels.register_tiles import choose_tile
+from onnxc.passes.kernels.register_tiles import TALLEST, choose_tile
 from onnxc.passes.kernels.schedule_space import distinct, tile_space
 
+POINTERS = 8  # rows of a tile that is no matmul: each is a pointer, and more than registers hold cost a load each
 ALGORITHMS = {"depthwise": depthwise, "patch": patch_tiles}  # beside "direct", which is here
 
 
@@ -29,16 +30,25 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     if depthwise.applies(p):
         return depthwise.choose(p, target)
     if patch_tiles.applies(p, target) and _weights(kernel) in kernel.constants:
-        return patch_tiles.choose(p, target)
+        return patch_tiles.choose(p, target, contraction.has_costly_epilogue(kernel))
     return _choose_direct(kernel, p, target)
 
 
 def _choose_direct(kernel: KernelFunction, p: Conv, target) -> dict[str, int | str]:
     sums = contraction.arithmetic(p.elem, target, p.filters)
     apart = p.channels * p.group * p.strides[-1] * scalars.byte_width(p.elem)
-    rows, vectors = choose_tile(p.pixels, p.filters, sums.lanes, target, p.taps * p.channels, row_bytes=apart)
-    if vectors == 1 and not p.dense:
-        rows = min(rows, 8)  # more pointers than registers would cost a load each, where loads are the limit
+    tallest = TALLEST if p.dense else POINTERS
+    costly = contraction.has_costly_epilogue(kernel)
+    rows, vectors = choose_tile(
+        p.pixels,
+        p.filters,
+        sums.lanes,
+        target,
+        p.taps * p.channels,
+        row_bytes=apart,
+        tallest=tallest,
+        costly=costly,
+    )
     packed = int(_weights(kernel) in kernel.constants)
     channels = p.channels if isinstance(p.channels, int) else 64
     pixel_bytes = max(1, channels * int(np.prod(p.strides)) * scalars.byte_width(p.elem))

@@ -4,7 +4,8 @@
 For models that are channels first on both sides: turning them costs more than the sums. A unit is a few rows of the
 result, so that a vector of x is loaded once for all rows whose windows it lies in: loads are the limit, most cross a
 line. Taps outside x read zeros: by masks along a row, known at compile time where the tile is, and from a row of zeros
-above and below (adding 0·w changes no bit). Where sizes are not known, a unit is one row. Summed in the order of the taps.
+above and below (adding 0·w changes no bit). Where sizes are not known, a unit is one row. Summed in the order of the
+taps.
 """
 
 from __future__ import annotations

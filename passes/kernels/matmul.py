@@ -36,9 +36,9 @@ WORTH_COPYING = 24  # rows that make a copy of B pay
 
 @dataclass(frozen=True)
 class MatmulSchedule:
-    """Register tile `rows` × `vectors` of `lanes`; `group` row tiles a unit; `packed`: B lies in panels;
-    `prefetch`: how far ahead they are asked for (contraction.prefetch_panels; of a copied B, a panel); `chunk`: terms that all row tiles of a
-    unit go through before the next ones, their sums being kept on the stack (0: all at once); `copied`: a unit first
+    """Register tile `rows` × `vectors` of `lanes`; `group` row tiles a unit; `packed`: B lies in panels; `prefetch`: how
+    far ahead they are asked for (contraction.prefetch_panels; of a copied B, a panel); `chunk`: terms that all row tiles
+    of a unit go through before the next ones, their sums being kept on the stack (0: all at once); `copied`: a unit first
     copies its panel of B (or a chunk of it) to the stack."""
 
     rows: int
@@ -64,7 +64,8 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     terms = min(p.k, contraction.BLOCK) if isinstance(p.k, int) else contraction.BLOCK
     most = COPY_BYTES // max(1, terms * sums.lanes * scalars.byte_width(sums.compute)) if copied else MOST_VECTORS
     apart = 0 if p.trans_a else p.k * scalars.byte_width(p.elem)
-    rows, vectors = choose_tile(p.rows, p.n, sums.lanes, target, p.k, 128, max(1, min(most, MOST_VECTORS)), apart)
+    most, costly = max(1, min(most, MOST_VECTORS)), contraction.has_costly_epilogue(kernel)
+    rows, vectors = choose_tile(p.rows, p.n, sums.lanes, target, p.k, 128, most, apart, costly=costly)
     k = p.k if isinstance(p.k, int) else 512
     tiles = contraction.tile_count(p.rows, rows)
     width = vectors * sums.lanes
@@ -243,13 +244,9 @@ class _Emitter:
         # the sums so far lie on the stack, each row of the unit in a line of its own
         lines = [im.mod(im.add(row, r), self.s.group * self.s.rows) for r in range(rows)]
         places = [im.add(im.mul(line, self.s.width), v * self.s.lanes) for line in lines for v in range(self.s.vectors)]
-        begins = im.compare(self.start, "==", 0)
-        before = [
-            self.b.choose(
-                begins, self.sums.type, self.sums.zero, lambda at=at: self.partial.load_vector(at, self.s.lanes)
-            )
-            for at in places
-        ]
+        begins, type_, zero = im.compare(self.start, "==", 0), self.sums.type, self.sums.zero
+        so_far = [lambda at=at: self.partial.load_vector(at, self.s.lanes) for at in places]
+        before = [self.b.choose(begins, type_, zero, read) for read in so_far]
         stop = im.minimum(im.add(self.start, self.s.chunk), self.k)
         acc = contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, stop, load, before, self.start)
         ends = im.compare(stop, "==", self.k)
@@ -282,12 +279,7 @@ class _Emitter:
         if not s.packed:
             return self.right(batch, columns, masks, s.lanes)
         buffer = self.b.inputs[self.b.kernel.operands[self.p.b_position]]
-        number = panel
-        for i, extent in enumerate(buffer.shape[:-3]):
-            skip = len(buffer.shape) - 3 - i
-            if skip <= len(batch) and extent != 1:
-                number = im.add(number, im.mul(batch[-skip], im.product(buffer.shape[i + 1 : -2])))
-        base = im.mul(number, buffer.strides[-3])
+        base = contraction.panel_start(buffer, batch, panel)
 
         def load(k: im.Index, row: im.Index):
             at = im.add(base, im.mul(k, s.width))

@@ -62,10 +62,10 @@ def _pixel_bytes(p: Conv) -> int:
     return p.taps // p.kernel[-1] * p.strides[-1] * p.channels * scalars.byte_width(p.elem)
 
 
-def choose(p: Conv, target) -> dict[str, int | str]:
+def choose(p: Conv, target, costly: bool = False) -> dict[str, int | str]:
     sums = contraction.arithmetic(p.elem, target, p.filters)
     width = p.out[-1]
-    rows, vectors = choose_tile(p.pixels, p.filters, sums.lanes, target, p.taps * p.channels)
+    rows, vectors = choose_tile(p.pixels, p.filters, sums.lanes, target, p.taps * p.channels, costly=costly)
     most = max(rows, PATCH_BYTES // _pixel_bytes(p) - p.kernel[-1])
     run = -(-width // -(-width // most)) if isinstance(width, int) and width else most // rows * rows
     return asdict(PatchSchedule(rows, vectors, sums.lanes, run))

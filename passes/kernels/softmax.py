@@ -1,8 +1,9 @@
 """Kernel kind `softmax`: Softmax and LogSoftmax along the innermost axes.
 
 Three sweeps over a row that stays in the L1 cache: the maximum (an operand that a prologue computes is kept in the
-result's row), the sum of exp(x - max), the division; a few rows go side by side. exp flushes results below 2^-126 to 0: denormals would be
-computed in microcode, 4 to 8 times slower, and are nothing beside the row's largest term, which is 1.
+result's row), the sum of exp(x - max), the division; a few rows go side by side. exp flushes results below 2^-126 to
+0: denormals would be computed in microcode, 4 to 8 times slower, and are nothing beside the row's largest term, which
+is 1.
 """
 
 from __future__ import annotations
