@@ -29,17 +29,15 @@ READ = 60  # ps to read an element of B from L2, at best
 CHUNK = 1024  # terms: a tile's rows of A then fit into L1, a panel's chunk is read from L2
 CHUNK_BYTES = 32 << 10  # of sums on the stack
 COPY_BYTES = 64 << 10  # of a panel that is copied to the stack
-STREAM_BYTES = 4 << 10  # ahead in a stream from memory
-FAR = 4  # times L2: what is larger is taken to come from memory
 WORTH_COPYING = 24  # rows that make a copy of B pay
 
 
 @dataclass(frozen=True)
 class MatmulSchedule:
-    """Register tile `rows` × `vectors` of `lanes`; `group` row tiles a unit; `packed`: B lies in panels; `prefetch`: how
-    far ahead they are asked for (contraction.prefetch_panels; of a copied B, a panel); `chunk`: terms that all row tiles
-    of a unit go through before the next ones, their sums being kept on the stack (0: all at once); `copied`: a unit first
-    copies its panel of B (or a chunk of it) to the stack."""
+    """Register tile `rows` × `vectors` of `lanes`; `group` row tiles a unit; `packed`: B lies in panels; `prefetch`:
+    how far ahead they are asked for (contraction.prefetch_panels; of a copied B, a panel); `chunk`: terms that all
+    row tiles of a unit go through before the next ones, their sums kept on the stack (0: all at once); `copied`: a
+    unit first copies its panel of B (or a chunk) to the stack."""
 
     rows: int
     vectors: int
@@ -77,18 +75,16 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
         chunk, group = contraction.BLOCK, max(1, min(group, most_tiles))
     elif packed and k > 2 * CHUNK and 1 < group <= most_tiles:
         chunk = CHUNK
-    ahead = _prefetch(p, group, rows, width, target) if packed else copied
+    ahead = copied
+    if packed:
+        size = scalars.byte_width(p.elem) * dims.product((*p.batch, p.k, p.n))
+        row = width * scalars.byte_width(p.elem)
+        ahead = (
+            contraction.stream_distance(size, row, target)
+            if p.rows == 1
+            else contraction.prefetch_distance(group, rows)
+        )
     return asdict(MatmulSchedule(rows, vectors, sums.lanes, group, packed, ahead, chunk, copied))
-
-
-def _prefetch(p: Matmul, group: int, rows: int, width: int, target) -> int:
-    """How far ahead B is asked for. One row reads B once, in a stream: the hardware sees it, and only what comes from
-    memory gains by being asked for 4 KB earlier; from L2 and L3 that costs 5 to 20 %."""
-    if p.rows != 1:
-        return contraction.prefetch_distance(group, rows)
-    size = dims.product((*p.batch, p.k, p.n))
-    far = isinstance(size, int) and size * scalars.byte_width(p.elem) > FAR * target.l2_bytes
-    return STREAM_BYTES // (width * scalars.byte_width(p.elem)) if far else 0
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
@@ -229,7 +225,7 @@ class _Emitter:
 
     def _tile(self, batch, row: im.Index, rows: int, load_b) -> None:
         load_a = self.a(batch, row, rows)
-        alone = rows == 1 and not isinstance(self.p.rows, int)  # perhaps the only row: B is a stream, see _prefetch
+        alone = rows == 1 and not isinstance(self.p.rows, int)  # perhaps the only row: B is a stream
         self.ahead = 0 if alone else self.s.prefetch
 
         def load(k: im.Index):
@@ -261,14 +257,12 @@ class _Emitter:
             points = [[*([0] * (len(self.row_dims) - 1)), im.add(row, r)] for r in range(rows)]
         else:
             points = [im.unflattened(im.add(row, r), self.row_dims) for r in range(rows)]
-        result = self.p.op.results[0]
 
         def point(r: int, v: int):
             return self.p.result_point(batch, points[r], self.columns[v])
 
-        contraction.store_tile(
-            self.b, self.ev, result, self.lanes.__getitem__, point, rows, self.s.vectors, self._element, acc
-        )
+        result, lanes = self.p.op.results[0], self.lanes.__getitem__
+        contraction.store_tile(self.b, self.ev, result, lanes, point, rows, self.s.vectors, self._element, acc)
 
     def _element(self, point, lanes: Lanes, total: ir.Value) -> ir.Value:
         return self.sums.narrow(self.p.scaled(self.b, self.ev, point, lanes, total, self.sums))
