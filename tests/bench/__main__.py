@@ -1,6 +1,7 @@
 """Times single kernels beside onnxruntime's and beside the multiply-adds that the core can do.
 
     python -m tests.bench [matmul] [conv] [depthwise] [--json FILE]      (from the repository's top, on a quiet machine)
+    python -m tests.bench rows [--json FILE]                             (single operators as models: rows.py)
 One thread, its CPU time, all sides interleaved in every round, medians. "cold": a kernel's constants rotate through copies
 of 24 MB in all, as they would in a network. onnxruntime gets channels-first tensors, ours channels last.
 """
@@ -11,7 +12,6 @@ import ctypes
 import itertools
 import json
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -19,22 +19,19 @@ from statistics import median
 
 import numpy as np
 import onnxruntime
-from mlir import ir
 from onnx import TensorProto, helper
 
-from onnxc.dialects import dims, onnx
-from onnxc.emit_object import emit, lower_to_llvm
-from onnxc.link import link_shared
-from onnxc.targets import target_for
+from onnxc.dialects import dims
 
 from ..kernels.harness import compile_kernel
 from ..kernels.test_conv import text_of
 from ..kernels.test_matmul import kernel, spell
+from . import rows
+from .limits import Limits
 
 ROUNDS = 11
 BLOCK_NANOSECONDS = 3_000_000
 COLD_BYTES = 24_000_000
-ACCUMULATORS = 24
 MATMULS = [(128, 768, 768), (128, 768, 3072), (128, 3072, 768), (49, 2048, 512), (196, 256, 1024), (3136, 64, 256),
            (784, 32, 192), (1024, 1024, 1024), (1, 4096, 4096)]  # fmt: skip
 # (pixels a side, channels, filters, window, stride)
@@ -46,18 +43,25 @@ rng = np.random.default_rng(0)
 
 
 def main(arguments: Sequence[str]) -> None:
+    if "rows" in arguments:
+        write(arguments, rows.run())
+        return
     chosen = [a for a in arguments if a in ("matmul", "conv", "depthwise")] or ["matmul", "conv", "depthwise"]
     cases = [lambda c=c: matmul(*c) for c in MATMULS] if "matmul" in chosen else []
     cases += [lambda c=c: conv(*c) for c in CONVS] if "conv" in chosen else []
     cases += [lambda c=c: conv(*c, group=c[1]) for c in DEPTHWISE] if "depthwise" in chosen else []
-    rows = []
+    found = []
     for case in cases:
-        rows.append(case())
+        found.append(case())
         sys.stdout.write("{name:32s} {warm_ms:9.4f} ms {gflops:6.1f} GFLOP/s {of_peak:4.0%} of peak   "
-                         "cold {cold_ms:9.4f} ms   onnxruntime {peer_ms:9.4f} ms   {ratio:.2f}\n".format(**rows[-1]))  # fmt: skip
+                         "cold {cold_ms:9.4f} ms   onnxruntime {peer_ms:9.4f} ms   {ratio:.2f}\n".format(**found[-1]))  # fmt: skip
         sys.stdout.flush()
+    write(arguments, found)
+
+
+def write(arguments: Sequence[str], found: list[dict]) -> None:
     if "--json" in arguments:
-        Path(arguments[list(arguments).index("--json") + 1]).write_text(json.dumps(rows, indent=1))
+        Path(arguments[list(arguments).index("--json") + 1]).write_text(json.dumps(found, indent=1))
 
 
 def matmul(m: int, k: int, n: int) -> dict:
@@ -115,15 +119,14 @@ def measure(name: str, text: str, inputs: list[np.ndarray], constants: tuple[int
         "cold": lambda: compiled.function(next(rotating), 0, extent),
         "peer": lambda: peer.run_with_iobinding(binding),
     }
-    peak = peak_kernel()
+    limits = Limits()
     times: dict[str, list[float]] = {side: [] for side in (*sides, "peak")}
     for _ in range(ROUNDS):
-        times["peak"].append(per_call(lambda: peak(100_000), 1))
+        times["peak"].append(limits.multiply_adds())
         for side, call in sides.items():
             times[side].append(per_call(call, max(1, round(BLOCK_NANOSECONDS * 100 / work))))
     warm, cold, other = (median(times[side]) for side in ("warm", "cold", "peer"))
-    lanes = target_for("native").vector_bits // 32
-    best = 100_000 * ACCUMULATORS * 2 * lanes / median(times["peak"])
+    best = median(times["peak"])
     return {"name": name, "schedule": compiled.schedule, "warm_ms": warm / 1e6, "cold_ms": cold / 1e6,
             "peer_ms": other / 1e6, "gflops": work / warm, "peak_gflops": best, "of_peak": work / warm / best,
             "ratio": median(a / b for a, b in zip(times["warm"], times["peer"], strict=True))}  # fmt: skip
@@ -142,36 +145,6 @@ def aligned(a: np.ndarray) -> np.ndarray:
     copy = memory[start : start + a.nbytes].view(a.dtype).reshape(a.shape)
     copy[...] = a
     return copy
-
-
-def peak_kernel() -> Callable[[int], object]:
-    """A loop of independent multiply-adds: what one core can do."""
-    target = target_for("native")
-    v = f"vector<{target.vector_bits // 32}xf32>"
-    names = [f"%a{i}" for i in range(ACCUMULATORS)]
-    start = ", ".join(f"{a} = %one" for a in names)
-    steps = "\n".join(f"  %n{i} = math.fma %half, {a}, %one : {v}" for i, a in enumerate(names))
-    following = ", ".join(f"%n{i}" for i in range(ACCUMULATORS))
-    sums = "\n".join(f"  %s{i + 1} = arith.addf %s{i}, %r#{i} : {v}" for i in range(ACCUMULATORS))
-    text = f"""func.func @peak(%out: memref<{target.vector_bits // 32}xf32>, %n: index) {{
-  %c0 = arith.constant 0 : index
-  %c1 = arith.constant 1 : index
-  %one = arith.constant dense<1.0> : {v}
-  %half = arith.constant dense<0.5> : {v}
-  %r:{ACCUMULATORS} = scf.for %i = %c0 to %n step %c1 iter_args({start}) -> ({", ".join([v] * ACCUMULATORS)}) {{
-{steps}
-  scf.yield {following} : {", ".join([v] * ACCUMULATORS)} }}
-  %s0 = arith.constant dense<0.0> : {v}
-{sums}
-  vector.store %s{ACCUMULATORS}, %out[%c0] : memref<{target.vector_bits // 32}xf32>, {v}
-  return }}"""
-    with onnx.new_context():
-        code = emit(lower_to_llvm(ir.Module.parse(text)), target)
-    with tempfile.TemporaryDirectory() as folder:
-        link_shared([code], Path(folder) / "peak.so", soname="peak.so", export=["peak"])
-        function = ctypes.CDLL(f"{folder}/peak.so").peak
-    out = np.zeros(64, np.float32)
-    return lambda count: function(ctypes.c_void_p(out.ctypes.data), ctypes.c_int64(count))
 
 
 if __name__ == "__main__":
