@@ -47,8 +47,8 @@ class Shape:
     @classmethod
     def of(cls, op: OnnxOp) -> Shape:
         w, result = (Tensor.of(v.type).shape for v in (op.operands[1], op.results[0]))
-        known = [d if isinstance(d, int) else 1 for d in result]
-        return cls(known[0], tuple(known[1:-1]), tuple(w[:-2]), *w[-2:])
+        known, weights = ([d if isinstance(d, int) else 1 for d in shape] for shape in (result, w))
+        return cls(known[0], tuple(known[1:-1]), tuple(weights[:-2]), *weights[-2:])
 
     @property
     def pixels(self) -> int:

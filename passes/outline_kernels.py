@@ -4,6 +4,8 @@ Before:  %1 = "kernel.fused"(%x, %w) ({…}) {kind = "matmul", root = "onnx.MatM
 After:   func.func private @k_3f2a91c0(%x: tensor<?x64xf32, ["d0", 64]>, …) attributes {kernel.kind = "matmul", …}
          %1 = "kernel.call"(%x, %w) {callee = @k_3f2a91c0, dims = {d0 = "N"}, nodes = ["fc1"]}
 A kernel's dims are names of its own: every distinct expression becomes one symbol d0, d1 …, whose value the call gives.
+What divides it stays to be seen, as far as a tile could need it: `320*q` becomes `64*d0`, d0 being `5*q`, so that a
+kernel for heights divided by 32 has no code for what a tile leaves over (`program.facts`, see passes/apply_facts.py).
 The name is a hash of the function's text, so kernels are equal across models too, and their objects can be cached.
 Keeps:   values, locations of calls.       Leaves: no `kernel.fused`.
 """
@@ -11,6 +13,7 @@ Keeps:   values, locations of calls.       Leaves: no `kernel.fused`.
 from __future__ import annotations
 
 import hashlib
+from math import gcd
 
 from mlir import ir
 from mlir.dialects import func
@@ -40,18 +43,25 @@ def _outline_block(program: Program, block: ir.Block, known: dict[str, str]) -> 
                 _outline_block(program, region.blocks[0], known)
 
 
+LARGEST_MULTIPLE = 64  # lanes of a sweep, the longest step of any kernel; more would tell equal kernels apart,
+SMALLEST_MULTIPLE = 4  # and so would less, which is no tile
+
+
 class OpaqueDims:
-    """Gives each distinct symbolic dim a name of the kernel's own, in order of first sight."""
+    """Gives each distinct symbolic dim a name of the kernel's own, in order of first sight, times what divides it."""
 
     def __init__(self) -> None:
-        self.names: dict[dims.Dim, dims.Dim] = {}
+        self.names: dict[dims.Dim, dims.Expr] = {}
 
     def __call__(self, d: dims.Dim) -> dims.Dim:
         if isinstance(d, int):
             return d
-        if d not in self.names:
-            self.names[d] = dims.symbol(f"d{len(self.names)}")
-        return self.names[d]
+        multiple = gcd(dims.divisor(d), LARGEST_MULTIPLE)
+        multiple = multiple if multiple >= SMALLEST_MULTIPLE else 1
+        unit = dims.floordiv(d, multiple)
+        if unit not in self.names:
+            self.names[unit] = dims.symbol(f"d{len(self.names)}")
+        return self.names[unit] * multiple
 
     def type(self, type_: ir.Type) -> ir.Type:
         if isinstance(type_, ir.NoneType):

@@ -10,8 +10,9 @@ result or of a loop's result is a use of what may lie under it. Everything is 64
 Keeps:   everything else.
 
 Offsets are given by first fit over live ranges, the largest tensors first, and again in other orders until the plan
-is as small as what is live at once; sizes that are dims share slots where one is
-provably no larger than the other.
+is as small as what is live at once. Where all sizes are known to be limited (`program.facts`), and the limits are
+modest, they are planned for the largest ones: offsets and the workspace are then numbers, and tensors share bytes
+better. Else sizes that are dims share slots where one is provably no larger than the other.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from onnxc.passes.kernels.scalars import byte_width
 ALIGNMENT = 64
 ROUNDS = 32  # orders that are tried: a dozen bring nets of branches to their lower bound
 WORK = 4_000_000  # pairs of tensors looked at, about a second
+MODEST = 1 << 30  # bytes of all tensors at their largest: what is not used of a workspace is never touched
 
 
 @dataclass(eq=False)
@@ -64,8 +66,21 @@ def plan_memory(program: Program) -> None:
 def place(storages: list[Storage]) -> tuple[int, dims.Dim]:
     """Gives every storage without a place one in the workspace; returns the bytes of the static part and of all."""
     waiting = [s for s in storages if not s.place]
+    if _limit(waiting):
+        total = _place_fixed(waiting)
+        return total, total
     fixed = _place_fixed([s for s in waiting if isinstance(s.size, int)])
     return fixed, _place_symbolic([s for s in waiting if not isinstance(s.size, int)], fixed)
+
+
+def _limit(storages: list[Storage]) -> bool:
+    """Gives sizes their largest values, if all are known to be limited and that asks for little memory."""
+    largest = [dims.bounds(s.size)[1] for s in storages]
+    if sum(largest) > MODEST and not all(isinstance(s.size, int) for s in storages):
+        return False
+    for storage, size in zip(storages, largest, strict=True):
+        storage.size = int(size)
+    return True
 
 
 def _record(v: ir.Value, place: str) -> None:

@@ -5,7 +5,7 @@ remainders, minima, maxima, broadcasts). They are interned, so equality is ident
 expressions that are equal as polynomials are the same object. Nothing here knows about IR.
 """
 
-from onnxc.dialects.dims.bounds import at_least, bounds, nonnegative
+from onnxc.dialects.dims.bounds import at_least, bounds, divisor, nonnegative
 from onnxc.dialects.dims.emitting import Arithmetic, emit, evaluate, substitute, symbols
 from onnxc.dialects.dims.expr import Dim, Expr, multiple_of_symbol, ranged, symbol
 from onnxc.dialects.dims.facts import Facts
@@ -25,7 +25,7 @@ def product(values: "tuple[Dim, ...] | list[Dim]") -> Dim:
 
 
 __all__ = [
-    "Arithmetic", "Dim", "DimSyntaxError", "Expr", "Facts", "at_least", "bounds", "broadcast", "ceildiv", "emit",
-    "evaluate", "floordiv", "max", "maximum", "min", "minimum", "mod", "multiple_of_symbol", "nonnegative", "parse",
-    "product", "ranged", "substitute", "symbol", "symbols",
+    "Arithmetic", "Dim", "DimSyntaxError", "Expr", "Facts", "at_least", "bounds", "broadcast", "ceildiv", "divisor",
+    "emit", "evaluate", "floordiv", "max", "maximum", "min", "minimum", "mod", "multiple_of_symbol", "nonnegative",
+    "parse", "product", "ranged", "substitute", "symbol", "symbols",
 ]  # fmt: skip

@@ -6,7 +6,7 @@ Every answer is sound: True and finite bounds are proofs, False and infinite bou
 from __future__ import annotations
 
 from functools import lru_cache
-from math import inf
+from math import gcd, inf
 
 from onnxc.dialects.dims.expr import Atom, Dim, Expr, Monomial, polynomial, terms_of
 
@@ -52,6 +52,11 @@ def _nonnegative(value: Dim, depth: int) -> bool:
         for atom in monomial
         if atom.op != "sym"
     )
+
+
+def divisor(value: Dim) -> int:
+    """The largest number that provably divides `value`; 0 of 0."""
+    return gcd(*(coefficient for _, coefficient in terms_of(value)))
 
 
 def at_least(left: Dim, right: Dim) -> bool:

@@ -79,6 +79,7 @@ class _Emitter:
         self.q, self.k, self.v = (b.inputs[v] for v in p.op.operands[:3])
         self.mask = b.inputs[p.op.operands[3]] if len(p.op.operands) > 3 and p.op.operands[3] is not None else None
         self.queries, self.keys = b.dim(p.queries), b.dim(p.keys)
+        self.one_block = isinstance(self.queries, int) and self.queries <= s.queries
         self.stride = self.block + PAD
         self.columns = self._scratch(p.width * self.stride)
         self.scores = self._scratch(self.s.queries * self.stride)
@@ -98,14 +99,13 @@ class _Emitter:
             self.image, self.head = im.floordiv(rest, p.heads), im.mod(rest, p.heads)
             self.kv_head = im.floordiv(self.head, p.heads // p.kv_heads)
             self.first = im.mul(number, self.s.queries)
-            fits = isinstance(self.queries, int) and (
-                self.queries % self.s.queries == 0 or self.queries < self.s.queries
-            )
-            rest_of = im.minimum(im.sub(self.queries, self.first), self.s.queries)
-            self.rows = min(self.queries, self.s.queries) if fits else rest_of
+            left = self.queries if self.one_block else im.sub(self.queries, self.first)
+            whole = b.divides(self.s.queries, self.queries)
+            self.rows = self.s.queries if whole else im.minimum(left, self.s.queries)
             self._start()
             with b.loop(0, self.keys, self.block) as key:
-                self.key, self.count = key, im.minimum(im.sub(self.keys, key), self.block)
+                whole = b.divides(self.block, self.keys)
+                self.key, self.count = key, self.block if whole else im.minimum(im.sub(self.keys, key), self.block)
                 self._turn_keys()
                 self._tiles(self._scores_of)
                 with b.loop(0, self.rows) as row:
@@ -131,7 +131,7 @@ class _Emitter:
         """
         start, step = self.p.place(self.k, 1, self.image, self.kv_head, self.key, self.keys)
         tile = self.s.vectors * self.lanes
-        exact = isinstance(self.keys, int) and self.keys % tile == 0
+        exact = self.b.divides(tile, self.keys)
         with self.b.loop(0, im.mul(im.ceildiv(self.count, tile), tile), self.lanes) as t:
             rows = [
                 im.add(t, i) if exact else im.minimum(im.add(t, i), im.sub(self.count, 1)) for i in range(self.lanes)

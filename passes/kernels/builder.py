@@ -113,6 +113,7 @@ class KernelBuilder:
         self.begin: ir.Value
         self.end: ir.Value
         self._dims: dict[dims.Dim, im.Index] = {}
+        self._spelt: dict[ir.Value, dims.Dim] = {}  # the other way round
 
     @contextmanager
     def function(self) -> Iterator[None]:
@@ -160,8 +161,15 @@ class KernelBuilder:
         if isinstance(d, int):
             return d
         if d not in self._dims:
-            self._dims[d] = dims.emit(d, self.symbols.__getitem__, DimArithmetic)
+            i = self._dims[d] = dims.emit(d, self.symbols.__getitem__, DimArithmetic)
+            if not isinstance(i, int):
+                self._spelt[i] = d
         return self._dims[d]
+
+    def divides(self, step: int, i: im.Index) -> bool:
+        """Whether `step` provably divides `i`, a number or an index that `dim` gave."""
+        d = i if isinstance(i, int) else self._spelt.get(i)
+        return d is not None and dims.mod(d, step) == 0
 
     def shape(self, v: ir.Value) -> list[im.Index]:
         if v.type == ir.NoneType.get():

@@ -17,7 +17,7 @@ from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
-from onnxc.passes.kernels.builder import KernelBuilder
+from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.evaluate import SCALAR, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction
 
@@ -122,10 +122,14 @@ def row_tiles(
     first: im.Index,
     last: im.Index,
     tile: Callable[[im.Index, int], None],
+    *,
+    few: bool = False,
 ) -> None:
     """Calls `tile(start row, rows)` to emit the rows' tiles `first` … `last` - 1, each of at most `height` rows.
 
-    A known number of rows is cut into tiles that differ by one row at most; else the last tile is emitted in pieces.
+    A known number of rows is cut into tiles that differ by one row at most. Else all have `height` rows, but for what
+    is left over where `height` need not divide them: pieces, each a power of two, or, where there may be `few` rows in
+    all, so that they count, one tile of just as many rows.
     """
     if isinstance(rows, int):
         count = max(1, -(-rows // height))
@@ -138,18 +142,33 @@ def row_tiles(
                 tile(im.add(im.mul(t, small), extra), small)
         return
     whole = im.floordiv(rows, height)
+    if b.divides(height, rows):
+        with b.loop(first, last) as t:
+            tile(im.mul(t, height), height)
+        return
     with b.loop(first, im.minimum(last, whole)) as t:
         tile(im.mul(t, height), height)
-    with b.when(im.both(im.compare(last, ">", whole), im.compare(im.mul(whole, height), "<", rows))):
-        done = im.mul(whole, height)
-        piece = 1 << max(0, (height - 1).bit_length() - 1)
-        while piece and height > 1:
-            after = im.add(done, piece)
-            fits = im.compare(after, "<=", rows)
-            with b.when(fits):
-                tile(done, piece)
-            done = im.select(fits, after, done)
-            piece //= 2
+    done = im.mul(whole, height)
+    with b.when(im.both(im.compare(last, ">", whole), im.compare(done, "<", rows))):
+        (_one_tile if few else _pieces)(b, rows, done, height, tile)
+
+
+def _pieces(b: KernelBuilder, rows: im.Index, done: im.Index, height: int, tile) -> None:
+    piece = 1 << max(0, (height - 1).bit_length() - 1)
+    while piece and height > 1:
+        after = im.add(done, piece)
+        fits = im.compare(after, "<=", rows)
+        with b.when(fits):
+            tile(done, piece)
+        done = im.select(fits, after, done)
+        piece //= 2
+
+
+def _one_tile(b: KernelBuilder, rows: im.Index, done: im.Index, height: int, tile) -> None:
+    left = im.sub(rows, done)
+    for count in range(1, height):
+        with b.when(im.compare(left, "==", count)):
+            tile(done, count)
 
 
 def has_costly_epilogue(kernel: KernelFunction) -> bool:
@@ -222,18 +241,19 @@ def prefetch_panels(
     tile: im.Index,
     terms: im.Index,
     k: im.Index,
+    fewest: int = 3,
 ) -> None:
     """Asks for weights before they are needed, at row `k` (of `terms`) of the panel that starts at `panel`.
 
     `ahead` = 1: each of the unit's row tiles (`tile` of `tiles`) asks for a share of the next panel, spread over k: the
-    largest single gain on cold weights. `ahead` > 1: the row that many rows ahead in the stream, where few tiles share
-    a panel.
+    largest single gain on cold weights; where their number is known at run time only, there are at least `fewest`.
+    `ahead` > 1: the row that many rows ahead in the stream, where few tiles share a panel.
     """
     line = 64 // scalars.byte_width(buffer.elem)
     if ahead == 1:
         share = im.floordiv(im.add(im.sub(tiles, 1), width), tiles)
         start = im.add(im.add(panel, stride), im.mul(im.add(im.mul(tile, terms), k), share))
-        lines = -(-share // line) if isinstance(share, int) else 1  # one is enough but for one or two tiles
+        lines = -(-(share if isinstance(share, int) else -(-width // fewest)) // line)
     else:
         start = im.add(panel, im.mul(im.add(k, ahead), width))
         lines = -(-width // line)
@@ -255,18 +275,32 @@ def store_tile(
     ev,
     result: ir.Value,
     lanes_of: Callable[[int], Lanes],
-    points: Callable[[int, int], Sequence[im.Index]],
+    points: Callable[[im.Index, int], Sequence[im.Index]],
     rows: int,
     vectors: int,
     element: Callable[[Sequence[im.Index], Lanes, ir.Value], ir.Value],
     acc: Sequence[ir.Value],
+    room: Buffer | None = None,
 ) -> None:
     """Runs the epilogue on a tile: `element(point, lanes, sum)` gives the root's result there, which the kernel's
-    results are computed from and stored."""
-    for r in range(rows):
-        for v in range(vectors):
-            point, lanes = tuple(points(r, v)), lanes_of(v)
+    results are computed from and stored. With `room` for the sums it is a loop over the rows; code for one row then
+    serves all."""
+
+    def store(row: im.Index, sums: Sequence[ir.Value]) -> None:
+        for v, sum_ in enumerate(sums):
+            point, lanes = tuple(points(row, v)), lanes_of(v)
             lanes = lanes if lanes.width > 1 else SCALAR
-            ev.seed(result, point, lanes, element(point, lanes, acc[r * vectors + v]))
+            ev.seed(result, point, lanes, element(point, lanes, sum_))
             for value, out in zip(b.kernel.results, b.outputs, strict=True):
                 out.store_vector(ev.at(value, point, lanes), out.offset(point), lanes.mask)
+
+    if room is None or rows == 1:
+        for r in range(rows):
+            store(r, acc[r * vectors : (r + 1) * vectors])
+        return
+    width = lanes_of(0).width
+    for i, sum_ in enumerate(acc):
+        room.store_vector(sum_, i * width)
+    with b.loop(0, rows) as row, ev.scope():
+        at = im.mul(row, vectors * width)
+        store(row, [room.load_vector(im.add(at, v * width), width) for v in range(vectors)])

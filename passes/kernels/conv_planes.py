@@ -163,7 +163,7 @@ class _Emitter:
             self.group, self.image = im.mod(rest, p.group), im.floordiv(rest, p.group)
             self.first, self.top = im.mul(number, s.run), im.mul(block, s.deep)
             self._fill()
-            whole = isinstance(self.out[-1], int) and self.out[-1] % s.run == 0
+            whole = b.divides(s.run, self.out[-1])
             self.count = s.run if whole else im.minimum(im.sub(self.out[-1], self.first), s.run)
             vectors = im.ceildiv(self.count, s.lanes)
             with b.loop(0, im.minimum(im.sub(self.out[-2], self.top), s.deep)) as self.row:

@@ -6,6 +6,7 @@ A unit of the parallel extent is (batch, group of row tiles, panel of columns). 
 
 from __future__ import annotations
 
+import functools
 from dataclasses import asdict, dataclass
 
 import numpy as np
@@ -156,10 +157,13 @@ class _Emitter:
         self.rows, self.n, self.k = b.dim(p.rows), b.dim(p.n), b.dim(p.k)
         self.row_dims = [b.dim(d) for d in p.row_dims]
         self.one_axis = not self.batch and contraction.rows_are_one_axis(b.kernel)
-        self.exact = isinstance(p.n, int) and p.n % s.width == 0
+        self.exact = dims.mod(p.n, s.width) == 0
         self.shares = s.group if isinstance(p.rows, int) else im.minimum(s.group, im.maximum(self.tiles, 1))
         if s.chunk:
             self.partial = self._scratch(s.group * s.rows * s.width)
+        # where there is a tile for each number of rows left over, a copy of a long epilogue for each row is too much
+        loop = not isinstance(p.rows, int) and contraction.has_costly_epilogue(b.kernel)
+        self.room = self._scratch(s.rows * s.width) if loop else None
         if s.copied:
             self.copy = self._scratch((s.chunk or p.k) * s.width)
         self.a = p.left(b, self.ev)
@@ -186,16 +190,17 @@ class _Emitter:
 
             def tile(row: im.Index, rows: int) -> None:
                 with self.ev.scope():
+                    self.fewest = 2 if rows == s.rows else 1  # tiles that share the asking for weights
                     self._tile(batch, row, rows, load_b)
 
             self.start: im.Index = 0
             if s.chunk:
                 with b.loop(0, im.maximum(self.k, 1), s.chunk) as self.start:  # without terms, sums are zeros
                     self._copy(load_b)
-                    contraction.row_tiles(b, self.rows, s.rows, first, last, tile)
+                    contraction.row_tiles(b, self.rows, s.rows, first, last, tile, few=True)
             else:
                 self._copy(load_b)
-                contraction.row_tiles(b, self.rows, s.rows, first, last, tile)
+                contraction.row_tiles(b, self.rows, s.rows, first, last, tile, few=True)
 
     def _copy(self, load_b) -> None:
         """Copies the panel, or this chunk of it, to the stack."""
@@ -253,16 +258,17 @@ class _Emitter:
                 self.partial.store_vector(v, at)
 
     def _store(self, batch, row: im.Index, rows: int, acc: list[ir.Value]) -> None:
-        if self.one_axis:
-            points = [[*([0] * (len(self.row_dims) - 1)), im.add(row, r)] for r in range(rows)]
-        else:
-            points = [im.unflattened(im.add(row, r), self.row_dims) for r in range(rows)]
+        @functools.cache
+        def row_point(r: im.Index) -> list[im.Index]:
+            at, outer = im.add(row, r), len(self.row_dims) - 1
+            return [*([0] * outer), at] if self.one_axis else im.unflattened(at, self.row_dims)
 
-        def point(r: int, v: int):
-            return self.p.result_point(batch, points[r], self.columns[v])
+        def point(r: im.Index, v: int):
+            return self.p.result_point(batch, row_point(r), self.columns[v])
 
         result, lanes = self.p.op.results[0], self.lanes.__getitem__
-        contraction.store_tile(self.b, self.ev, result, lanes, point, rows, self.s.vectors, self._element, acc)
+        more = (self._element, acc, self.room)
+        contraction.store_tile(self.b, self.ev, result, lanes, point, rows, self.s.vectors, *more)
 
     def _element(self, point, lanes: Lanes, total: ir.Value) -> ir.Value:
         return self.sums.narrow(self.p.scaled(self.b, self.ev, point, lanes, total, self.sums))
@@ -288,6 +294,7 @@ class _Emitter:
                     im.mod(im.floordiv(row, s.rows), s.group),
                     s.chunk or self.k,
                     im.sub(k, self.start),
+                    self.fewest,
                 )
             return [buffer.load_vector(im.add(at, v * s.lanes), s.lanes) for v in range(s.vectors)]
 

@@ -67,7 +67,7 @@ def choose(p: Conv, target, costly: bool = False) -> dict[str, int | str]:
     width = p.out[-1]
     rows, vectors = choose_tile(p.pixels, p.filters, sums.lanes, target, p.taps * p.channels, costly=costly)
     most = max(rows, PATCH_BYTES // _pixel_bytes(p) - p.kernel[-1])
-    run = -(-width // -(-width // most)) if isinstance(width, int) and width else most // rows * rows
+    run = -(-width // -(-width // most)) if isinstance(width, int) and width else _run(width, rows, most)
     return asdict(PatchSchedule(rows, vectors, sums.lanes, run))
 
 
@@ -77,6 +77,12 @@ def candidates(p: Conv, target) -> list[dict[str, int | str]]:
     space = tile_space(first, p.pixels, p.filters, p.taps * p.channels, target)
     shorter = [s | {"run": max(s["rows"], -(-s["run"] // n))} for n in (2, 4) for s in space[:2]]
     return distinct(first, interleaved(space[1:], shorter))
+
+
+def _run(width: dims.Dim, rows: int, most: int) -> int:
+    """Pixels a unit, at most `most`, of a row whose width is not known: whole tiles, or what divides it."""
+    tiles = most // rows * rows
+    return max((n for n in range(rows, most + 1) if dims.mod(width, n) == 0 and 2 * n > tiles), default=tiles)
 
 
 def launch(kernel: KernelFunction) -> Launch:
@@ -109,8 +115,7 @@ class _Emitter:
             number, rest = im.mod(unit, self.runs), im.floordiv(unit, self.runs)
             outer = im.unflattened(rest, [b.dim(p.images), *self.out[:-1]])
             first = im.mul(number, s.run)
-            static = isinstance(self.out[-1], int) and self.out[-1] % s.run == 0
-            count = s.run if static else im.minimum(im.sub(self.out[-1], first), s.run)
+            count = s.run if b.divides(s.run, self.out[-1]) else im.minimum(im.sub(self.out[-1], first), s.run)
             self._fill(outer, first)
             for panel in range(-(-p.filters // s.width)):
                 self._panel(panel, outer, first, count)

@@ -59,12 +59,12 @@ class PixelTiles:
         self.channels, self.filters, self.pixels = b.dim(p.channels), b.dim(p.filters), b.dim(p.pixels)
         self.all_channels = b.dim(p.channels * p.group)
         self.size = [b.dim(d) for d in p.size]
-        self.exact = isinstance(p.filters, int) and p.filters % s.width == 0
+        self.exact = dims.mod(p.filters, s.width) == 0
         pixels_of(b, p, 0, 1)  # emits the dims where they dominate every use
         if not p.dense:
             self.base = pointers.pointer(self.x.memory)
             if p.padded:
-                self.zeros = pointers.zeros(b, self.x, p.channels)
+                self.zeros = pointers.zeros(b, self.x, p.channels if isinstance(p.channels, int) else 1)
 
     def run(self) -> None:
         b, p, s = self.b, self.p, self.s
@@ -171,12 +171,13 @@ class PixelTiles:
         for i, extent in zip(reversed(position), reversed(self.size), strict=True):
             step = im.add(step, im.mul(i, stride))
             stride = im.mul(stride, extent)
-        starts = []
+        starts, insides = [], []
         for r in range(rows):
             start = pointers.advance(self.base, im.add(pixels.offsets[r], step), self.x.elem)
             inside: bool | ir.Value = True
             for corner, i, extent in zip(pixels.corners[r], position, self.size, strict=True) if self.p.padded else ():
                 inside = im.both(inside, _unsigned_less(im.add(corner, i), extent))
+            insides.append(True if isinstance(self.channels, int) else inside)
             if isinstance(inside, bool):
                 starts.append(start if inside else self.zeros)
             else:
@@ -184,7 +185,9 @@ class PixelTiles:
         weights = self._panel_rows(tap, pixel)
 
         def load(k: im.Index):
-            return [self.sums.widen(pointers.load(start, k, self.x.elem)) for start in starts], weights(k)
+            # of channels not counted there is one zero for all
+            places = [(start, im.select(inside, k, 0)) for start, inside in zip(starts, insides, strict=True)]
+            return [self.sums.widen(pointers.load(*place, self.x.elem)) for place in places], weights(k)
 
         return load
 

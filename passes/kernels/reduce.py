@@ -191,9 +191,9 @@ def _reduce_row(b: KernelBuilder, ev: Evaluator, axes: Axes, point: list[im.Inde
 
         whole = im.mul(im.floordiv(length, LANES), LANES)
         total = b.reduce(0, whole, LANES, [total], lambda i, c: [chunk(i, c)])[0]
-        rest = im.sub(length, whole)
-        if isinstance(rest, int) and rest == 0:
+        if b.divides(LANES, length):
             return total
+        rest = im.sub(length, whole)
         return b.reduce(whole, length, LANES, [total], lambda i, c: [chunk(i, c, lane_mask(rest))])[0]
 
     return joined_lanes(

@@ -14,6 +14,7 @@ TALLEST = 14
 SET_BYTES = 4096  # rows that far apart, or a multiple, lie in one set of L1
 WAYS = 8  # rows that such a set holds: 14 of them ran at 72 % of what 8 or 6 reach
 ROW_BYTES = 256  # of B a step where there is one row: enough sums for the latency, few enough streams
+WHOLE_TILES = 1.03  # what it may cost that no rows are left over
 
 
 def choose_tile(
@@ -47,7 +48,8 @@ def ranked_tiles(
     """Every (rows, vectors) that fits, the lowest estimate for a sum of `terms` first; unknown rows count as
     `unknown`. At most `most` vectors and `tallest` rows; rows of A lie `row_bytes` apart; `costly`: the epilogue is
     long, and runs faster (4 % of a matmul with Gelu, 28 % of a convolution with SiLU) where accumulators leave
-    registers to it."""
+    registers to it. Of rows and columns of which only a divisor is known, no part of a tile is left over where that
+    costs next to nothing."""
     m = rows if isinstance(rows, int) else unknown
     n = columns if isinstance(columns, int) else 1 << 16
     if isinstance(row_bytes, int) and row_bytes and row_bytes % SET_BYTES == 0:
@@ -65,7 +67,12 @@ def ranked_tiles(
         # wide panels are read faster than tall ones (3 to 5 %), as long as they stay in cache for many rows
         return _cycles(max(1, m), max(1, n), lanes, *tile) * (0.95 if wide and tile == (6, 4) else 1.0)
 
-    return sorted(candidates, key=lambda tile: (cost(tile), tile[0] * tile[1], tile))
+    def is_whole(tile: tuple[int, int]) -> bool:
+        whole = isinstance(rows, int) or dims.mod(rows, tile[0]) == 0
+        return whole and (isinstance(columns, int) or dims.mod(columns, tile[1] * lanes) == 0)
+
+    good = WHOLE_TILES * min(map(cost, candidates))
+    return sorted(candidates, key=lambda t: (cost(t) > good or not is_whole(t), cost(t), t[0] * t[1], t))
 
 
 def _cycles(m: int, n: int, lanes: int, rows: int, vectors: int) -> float:

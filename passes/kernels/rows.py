@@ -62,8 +62,8 @@ def sweep(b: KernelBuilder, length: im.Index, elem: str, starts: list[ir.Value],
 
     whole = im.mul(im.floordiv(length, LANES), LANES)
     carried = b.reduce(0, whole, LANES, initial, lambda i, *c: chunk(i, list(c), None))
-    rest = im.sub(length, whole)
-    if not (isinstance(rest, int) and rest == 0):
+    if not b.divides(LANES, length):
+        rest = im.sub(length, whole)
         carried = b.reduce(whole, length, LANES, carried, lambda i, *c: chunk(i, list(c), rest))
     return [_concatenated(carried[k * count : (k + 1) * count]) for k in range(len(starts))]
 

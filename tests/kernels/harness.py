@@ -50,13 +50,14 @@ class CompiledKernel:
     llvm_ir: str
 
     def bind(self, inputs: Sequence[np.ndarray], values: Mapping[str, int] | None = None) -> dict[str, int]:
-        """Values of the symbols: those that are a dim of an input by themselves, and the given ones."""
+        """Values of the symbols: those that are a dim of an input by themselves or times a number, and the given ones."""
         packed = {p.position for p in self.packings}
         bound = dict(values or {})
         for i, (tensor, array) in enumerate(zip(self.operands, inputs, strict=True)):
             for d, extent in zip(tensor.shape, array.shape, strict=True) if i not in packed else ():
-                if not isinstance(d, int) and str(d) in self.symbols:
-                    bound[str(d)] = extent
+                symbol = dims.multiple_of_symbol(d)
+                if symbol is not None:
+                    bound[symbol[1]] = extent // symbol[0]
         return bound
 
     def pack(self, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:

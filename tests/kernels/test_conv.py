@@ -173,6 +173,12 @@ def test_dynamic(size, images):
     check(size, 20, 20, (3, 3), pads=[1] * 4, images=images, dynamic=dynamic, group=20)
 
 
+@pytest.mark.parametrize("group", [1, 2])
+@pytest.mark.parametrize("channels", [2, 34, 600])
+def test_channels_known_at_run_time_only(channels, group):
+    check((5, 6), channels, 20, (3, 3), pads=[1, 0, 2, 1], constant=False, dynamic={0: "N", 3: "C"}, group=group)
+
+
 @pytest.mark.parametrize("channels", [20, 600])
 def test_every_schedule_gives_the_same_bits(channels):
     case = dict(size=(8, 9), c=channels, m=40, window=(3, 3), pads=[1, 2, 1, 0], strides=[1, 2])
