@@ -13,7 +13,7 @@ MOST_VECTORS = 8
 TALLEST = 14
 SET_BYTES = 4096  # rows that far apart, or a multiple, lie in one set of L1
 WAYS = 8  # rows that such a set holds: 14 of them ran at 72 % of what 8 or 6 reach
-ROW_BYTES = 256  # of B a step where there is one row: enough sums for the latency, few enough streams
+ROW_BYTES = 256  # of B a step where there is one row and B comes from beyond L2: more is read 10 to 20 % slower
 WHOLE_TILES = 1.03  # what it may cost that no rows are left over
 
 
@@ -56,7 +56,8 @@ def ranked_tiles(
         tallest = min(tallest, WAYS)
     exact = isinstance(rows, int) or unknown > 512
     heights = [r for r in range(1, tallest + 1) if exact or r in (1, 2, 4, 8)]  # tails are cut into powers of two
-    if rows == 1:
+    weights = n * terms * target.vector_bits // (8 * max(1, lanes)) if isinstance(terms, int) else target.l2_bytes + 1
+    if rows == 1 and weights > target.l2_bytes:
         most = min(most, max(1, ROW_BYTES * 8 // target.vector_bits))
     candidates = [(r, v) for v in range(1, most + 1) for r in heights if r * v + v + 1 <= target.vector_registers]
     if costly and target.vector_registers >= 32:
