@@ -10,7 +10,7 @@
 enum {
     MOST_WORKERS = 255,
     PART = 3000000,         /* ps of work that are worth a thread that is awake */
-    WAKING = 20000,         /* ns that must be saved before a sleeping worker is woken */
+    WAKING = 40000,         /* ns that must be saved before a sleeping worker is woken */
     SPIN_IN_RUN = 200000,   /* ns from one kernel to the next */
     SPIN_AFTER = 100000,    /* ns after a run */
     SPIN_FOR_PIECE = 20000, /* ns that the caller spins for a worker's last piece, beside the estimate; */

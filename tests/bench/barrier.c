@@ -1,7 +1,7 @@
 /* What a parallel region costs: the pool of the stub, alone, on two threads. Run by barrier.py.
  *
  * Prints "NAME MEDIAN P90" lines, ns: `hot` an empty region straight after another; `woken` after 5 ms of idling;
- * `serial`, `shared` 2 × 20 µs of arithmetic on one thread and in one region; with an argument a busy process is pinned
+ * `serial`, `shared` 40 µs of arithmetic on one thread and in one region, `…,idle` 400 µs after 5 ms; with an argument a busy process is pinned
  * to that CPU meanwhile. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
@@ -93,8 +93,8 @@ int main(int count, char **arguments) {
     measure("woken", 2, meet, 2, 1000 * (int64_t)WAKING * 2, 5000, 200);
     measure("serial", 1, arithmetic, UNITS, unit, 0, ROUNDS);
     measure("shared", 2, arithmetic, UNITS, unit, 0, ROUNDS);
-    measure("shared,idle", 2, arithmetic, UNITS, 2 * unit, 5000, 200);
-    measure("serial,idle", 1, arithmetic, UNITS, 2 * unit, 5000, 200);
+    measure("serial,idle", 1, arithmetic, 10 * UNITS, unit, 5000, 200);
+    measure("shared,idle", 2, arithmetic, 10 * UNITS, unit, 5000, 200);
     if (busy) {
         kill(busy, SIGKILL);
         waitpid(busy, NULL, 0);

@@ -20,7 +20,7 @@ MEANING = {
     "woken": "the same after 5 ms: the worker sleeps",
     "serial": "40 µs of arithmetic, one thread",
     "shared": "the same in a region",
-    "serial,idle": "40 µs of arithmetic after 5 ms, one thread",
+    "serial,idle": "400 µs of arithmetic after 5 ms, one thread",
     "shared,idle": "the same in a region",
 }
 
