@@ -15,7 +15,11 @@ enum {
     SPIN_AFTER = 100000,    /* ns after a run */
     SPIN_FOR_PIECE = 20000, /* ns that the caller spins for a worker's last piece, beside the estimate; */
     SPIN_MOST = 1000000,    /* with it */
+    STALL = 100000,         /* ns asleep for it: longer than any wake-up, so it was preempted */
+    LONGEST_REST = 160000000, /* ns alone after stalls that follow each other; REST after one */
 };
+
+#define LONG 4000000000 /* ps of work that are shared in any case */
 
 /* IDLE: spinning. SLEEPING: to be woken. POSTED: called. TAKEN: at work. AWAITED: … and the caller sleeps. */
 enum { IDLE, SLEEPING, POSTED, TAKEN, AWAITED, STOP };
@@ -44,7 +48,8 @@ struct onnxc_pool {
     _Alignas(64) _Atomic uint32_t busy;
     int32_t count, parts;
     _Atomic int64_t debt; /* ns lost since the workers sleep */
-    int64_t rested;       /* of the caller */
+    int32_t resting;
+    int64_t rested, rest; /* when, and after how long */
     share share;
     worker *workers[MOST_WORKERS];
 };
@@ -154,10 +159,26 @@ static void pool_detach(onnxc_pool *p) {
         atomic_store_explicit(&p->spin, atomic_load_explicit(&p->after, memory_order_relaxed), memory_order_relaxed);
 }
 
+/* Somebody wants the CPU that the caller or a worker is on: each piece may be held for a time slice of milliseconds, so
+ * short kernels run alone for a while, longer each time it proves too short. */
+static void take_rest(onnxc_pool *p) {
+    const int64_t t = now();
+    p->rest = t - p->rested < p->rest ? 2 * p->rest : REST;
+    if (p->rest > LONGEST_REST) p->rest = LONGEST_REST;
+    p->rested = t + p->rest;
+    p->resting = 1;
+}
+
+static int is_resting(onnxc_pool *p) {
+    if (p->resting && now() >= p->rested) p->resting = 0;
+    return p->resting;
+}
+
 /* How many of `parts` threads take part: those asleep, or not started yet, only if that pays. It does once what this
  * kernel and those before it lose without them is more than waking costs. */
 static int32_t parts_ready(onnxc_pool *p, int32_t parts, int64_t work) {
     int32_t ready = 1;
+    if (is_resting(p) && work < LONG) return 1;
     while (ready < parts && ready <= p->count && atomic_load(&p->workers[ready - 1]->word) != SLEEPING) ready++;
     if (ready == parts) return parts;
     const int64_t lost = (work / ready - work / parts) / 1000;
@@ -191,10 +212,13 @@ static void part_finish(onnxc_pool *p, worker *w, int64_t work) {
     if (atomic_compare_exchange_strong(&w->word, &seen, IDLE) || seen != TAKEN) return;
     const int64_t longest = work / 1000 / p->parts + SPIN_FOR_PIECE;
     const _Atomic int64_t limit = longest < SPIN_MOST ? longest : SPIN_MOST;
-    if (spin_while(&w->word, TAKEN, &limit, &p->rested) != TAKEN) return;
-    const int64_t start = now();
-    sleep_while(&w->word, TAKEN, AWAITED);
-    if (now() - start > 5 * SPIN_FOR_PIECE) p->rested = now() + REST; /* longer than any wake-up: it was preempted */
+    int64_t hole = 0;
+    if (spin_while(&w->word, TAKEN, &limit, &hole) == TAKEN) {
+        const int64_t start = now();
+        sleep_while(&w->word, TAKEN, AWAITED);
+        hole |= now() - start > STALL;
+    }
+    if (hole) take_rest(p);
 }
 
 static void pool_run(onnxc_pool *p, int32_t threads, onnxc_kernel kernel, const int64_t *args, int64_t begin,

@@ -1,8 +1,8 @@
 /* What a parallel region costs: the pool of the stub, alone, on two threads. Run by barrier.py.
  *
  * Prints "NAME MEDIAN P90" lines, ns: `hot` an empty region straight after another; `woken` after 5 ms of idling;
- * `serial`, `shared` 40 µs of arithmetic on one thread and in one region, `…,idle` 400 µs after 5 ms; with an argument a busy process is pinned
- * to that CPU meanwhile. */
+ * `serial`, `shared` 40 µs of arithmetic on one thread and in one region; `…,idle` 400 µs after 5 ms. With an argument a
+ * busy process is pinned to that CPU meanwhile. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
