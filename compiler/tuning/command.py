@@ -116,5 +116,5 @@ def report(model: Path, tuner: Tuner, summary: Summary) -> str:
             f"{duration(c.untuned)} → {duration(c.tuned)}"
         )
     if summary.dropped:
-        lines.append("as a whole it is slower: what was found is dropped")
+        lines.append(f"as a whole it was slower: {summary.dropped} is dropped")
     return "\n".join(lines) + f"\n{tuner.output}: {len(summary.records)} records\n"

@@ -33,11 +33,13 @@ COLD_BYTES = 96 << 20  # of weights: reading more than that comes from memory on
 FOR_ALGORITHMS = 0.35  # of the time, at most
 FOR_COMPARISON = 0.15  # of the time, and not more than …
 LONGEST_COMPARISON = 20.0  # seconds
+CLEAR = 1.05  # a gain that is beyond what cannot be seen in a kernel by itself
 
 
 @dataclass(frozen=True)
 class Summary:
-    """What tuning did. `comparison`: the tuned model beside the untuned one; None where nothing was to be compared."""
+    """What tuning did. `comparison`: the tuned model beside the untuned one; None where nothing was to be compared.
+    `dropped`: what was left out since the model as a whole was slower with it."""
 
     records: Records
     problems: int
@@ -45,7 +47,7 @@ class Summary:
     better: int
     seconds: float
     comparison: Comparison | None = None
-    dropped: bool = False
+    dropped: str = ""
 
 
 class Tuner:
@@ -135,12 +137,28 @@ class Tuner:
     def _finish(self, search: Search, folder: Path) -> Summary:
         better = [state for state in search.states if state.best]
         comparison = self._compare(folder) if better else None
-        dropped = comparison is not None and comparison.slower
-        if dropped:
-            self.records = self.known
-            self._write()
+        dropped = ""
+        if comparison is not None and comparison.slower:
+            comparison, dropped = self._fall_back(folder, comparison)
         seconds = time.monotonic() - self.start
         return Summary(self.records, len(search.states), search.measured, len(better), seconds, comparison, dropped)
+
+    def _fall_back(self, folder: Path, comparison: Comparison) -> tuple[Comparison, str]:
+        """The whole is slower: keeps what is clearly faster by itself if that helps, else nothing new.
+
+        The comparison that this came of, and what was dropped."""
+        known, found = ({record.key: record for record in records} for records in (self.known, self.records))
+        clear = {key: record for key, record in found.items() if record.gain >= CLEAR or key in known}
+        dropped = "all that was found"
+        if len(known) < len(clear) < len(found):
+            self.records = Records(clear.values())
+            second = self._compare(folder)
+            if not second.slower:
+                comparison, dropped = second, f"what gained less than {CLEAR - 1:.0%}"
+        if dropped.startswith("all"):
+            self.records = self.known
+        self._write()
+        return comparison, dropped
 
     def _compare(self, folder: Path) -> Comparison:
         threads = 1 if self.threads == 1 else None

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -122,16 +123,27 @@ def test_resuming_begins_with_what_is_known(model: Path, tmp_path: Path, few: No
     assert found.default_ns != 2.0 or not state.measured  # measured again, or left as it was
 
 
+@pytest.mark.parametrize(
+    ("ratios", "kept", "dropped"),
+    [([0.9], 3, ""), ([1.1, 0.95], 2, "what gained less than 5%"), ([1.1, 1.1], 1, "all that was found")],
+)
 def test_what_makes_the_model_slower_is_dropped(
-    model: Path, tmp_path: Path, few: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ratios: list[float], kept: int, dropped: str
 ) -> None:
-    worse = whole_model.Comparison(2.0, 1.0, 1.9, 2.0, 2.1)
-    monkeypatch.setattr(Tuner, "_compare", lambda self, folder: worse)
-    known = Records([Record("matmul()", "some machine", {"schedule": {}}, 1.0, 2.0)])
-    tuner = tuned(model, tmp_path / "r.jsonl", known)
-    if any(state.best for state in tuner.states):
-        assert list(tuner.records) == list(known)
-        assert Records.read(tmp_path / "r.jsonl")[0].write is not None
+    """First what gains little, then everything but what was known before."""
+    known = Record("known()", "here", {"schedule": {}}, 1.0, 2.0)
+    tuner = Tuner(tmp_path / "m.onnx", OPTIONS, Records([known]), tmp_path / "r.jsonl")
+    found = [replace(known, signature="much()", ns=10.0, default_ns=12.0)]
+    found.append(replace(known, signature="little()", ns=10.0, default_ns=10.3))
+    tuner.records = Records([known, *found])
+    measured = iter(ratios)
+    compared = lambda self, folder: whole_model.Comparison(*[r := next(measured), 1.0, r, r, r])  # noqa: E731
+    monkeypatch.setattr(Tuner, "_compare", compared)
+    summary = tuner._finish(SimpleNamespace(states=[SimpleNamespace(best=1)], measured=9), tmp_path)
+    assert (len(summary.records), summary.dropped, summary.comparison.ratio) == (kept, dropped, ratios[len(ratios) - 1])
+    assert next(measured, None) is None
+    if dropped:
+        assert list(Records.read(tuner.output)[0]) == list(summary.records)
 
 
 def test_merging(tmp_path: Path) -> None:
