@@ -12,7 +12,7 @@ Keeps:   everything else.
 Offsets are given by first fit over live ranges, the largest tensors first, and again in other orders until the plan
 is as small as what is live at once. Where all sizes are known to be limited (`program.facts`), and the limits are
 modest, they are planned for the largest ones: offsets and the workspace are then numbers, and tensors share bytes
-better. Else sizes that are dims share slots where one is provably no larger than the other.
+better. Else sizes that are dims lie behind the numbers, by first fit where proofs are found.
 """
 
 from __future__ import annotations
@@ -28,6 +28,9 @@ from onnxc.passes.contract import Program, transforms
 from onnxc.passes.kernels.scalars import byte_width
 
 ALIGNMENT = 64
+SAMPLES = (128, 33, 500)  # sizes by which symbolic ones are compared before any proof
+MOST_IN_VAIN = 32  # proofs: each takes some 10 ms
+MOST_ENDS = 8  # sizes of which none is provably within another: the workspace is their maximum
 ROUNDS = 32  # orders that are tried: a dozen bring nets of branches to their lower bound
 WORK = 4_000_000  # pairs of tensors looked at, about a second
 MODEST = 1 << 30  # bytes of all tensors at their largest: what is not used of a workspace is never touched
@@ -217,14 +220,76 @@ def _packed(order: list[Storage]) -> tuple[int, list[tuple[int, Storage]]]:
 
 
 def _place_symbolic(storages: list[Storage], base: dims.Dim) -> dims.Dim:
-    """Slots behind the fixed part; a slot is as large as the largest tensor in it."""
+    """Behind the fixed part: largest first, each where it provably meets nothing and, if possible, ends within what is
+    taken; what finds no place shares slots at the end."""
+    proofs = _Proofs()
+    placed: list[tuple[dims.Dim, Storage]] = []
+    ends: list[dims.Dim] = []  # none is provably within another
+    left: list[Storage] = []
+    for storage in sorted(storages, key=lambda s: ([-v for v in proofs.samples(s.size)], s.birth)):
+        meets = [(offset, offset + s.size) for offset, s in placed if _overlap(s, storage)]
+        at = _gap(storage.size, meets, ends, proofs)
+        if at is None:
+            left.append(storage)
+            continue
+        placed.append((at, storage))
+        storage.place = f"workspace {base + at}"
+        end = at + storage.size
+        if not any(proofs.at_least(e, end) for e in ends):
+            ends = [*(e for e in ends if not proofs.at_least(end, e)), end]
+    return _place_slots(left, base + (dims.max(*ends) if ends else 0), proofs)
+
+
+def _gap(
+    size: dims.Dim, meets: list[tuple[dims.Dim, dims.Dim]], ends: list[dims.Dim], proofs: _Proofs
+) -> dims.Dim | None:
+    """The lowest offset for `size` bytes between those that it meets, if a proof is found and ends stay few."""
+    for at in sorted(dict.fromkeys([0, *(end for _, end in meets)]), key=proofs.samples):
+        end = at + size
+        if not all(proofs.at_least(at, e) or proofs.at_least(o, end) for o, e in meets):
+            continue
+        within = any(proofs.at_least(e, end) for e in ends)
+        if within or sum(not proofs.at_least(end, e) for e in ends) < MOST_ENDS:
+            return at
+    return None
+
+
+class _Proofs:
+    """Answers whether one size is at least another; no proof is tried of what a few sizes refute, and few in vain."""
+
+    def __init__(self) -> None:
+        self._samples: dict[dims.Dim, tuple[int, ...]] = {}
+        self._known: dict[tuple[dims.Dim, dims.Dim], bool] = {}
+        self._in_vain = 0
+
+    def samples(self, size: dims.Dim) -> tuple[int, ...]:
+        """The size where every symbol has one of a few values."""
+        if size not in self._samples:
+            names = dims.symbols(size)
+            self._samples[size] = tuple(dims.evaluate(size, dict.fromkeys(names, value)) for value in SAMPLES)
+        return self._samples[size]
+
+    def at_least(self, left: dims.Dim, right: dims.Dim) -> bool:
+        if left == right:
+            return True
+        if any(x < y for x, y in zip(self.samples(left), self.samples(right), strict=True)):
+            return False
+        if (left, right) not in self._known:
+            proved = self._in_vain < MOST_IN_VAIN and dims.at_least(left, right)
+            self._in_vain += not proved
+            self._known[left, right] = proved
+        return self._known[left, right]
+
+
+def _place_slots(storages: list[Storage], base: dims.Dim, proofs: _Proofs) -> dims.Dim:
+    """Slots one behind another; a slot is as large as the largest tensor in it."""
     slots: list[tuple[dims.Dim, list[Storage]]] = []
     for storage in storages:
         for i, (size, users) in enumerate(slots):
             if any(_overlap(storage, user) for user in users):
                 continue
-            if dims.at_least(size, storage.size) or dims.at_least(storage.size, size):
-                larger = size if dims.at_least(size, storage.size) else storage.size
+            if proofs.at_least(size, storage.size) or proofs.at_least(storage.size, size):
+                larger = size if proofs.at_least(size, storage.size) else storage.size
                 slots[i] = (larger, [*users, storage])
                 break
         else:

@@ -10,6 +10,7 @@ from math import gcd, inf
 
 from onnxc.dialects.dims.expr import Atom, Dim, Expr, Monomial, polynomial, terms_of
 
+SAMPLES = (33, 128, 500)
 Interval = tuple[float, float]  # ints, or -inf and inf
 
 
@@ -44,7 +45,7 @@ def _nonnegative(value: Dim, depth: int) -> bool:
         return value >= 0
     if bounds(value)[0] >= 0:
         return True
-    if depth == 0 or bounds(value)[1] < 0:
+    if depth == 0 or bounds(value)[1] < 0 or _is_refuted(value):
         return False
     return any(
         _nonnegative_by_relaxing(value, monomial, coefficient, atom, depth - 1)
@@ -57,6 +58,40 @@ def _nonnegative(value: Dim, depth: int) -> bool:
 def divisor(value: Dim) -> int:
     """The largest number that provably divides `value`; 0 of 0."""
     return gcd(*(coefficient for _, coefficient in terms_of(value)))
+
+
+def _is_refuted(value: Expr) -> bool:
+    """Whether `value` is negative where all symbols have one of a few sizes: the search would be in vain."""
+    try:
+        return any(_at(value, size, {}) < 0 for size in SAMPLES)
+    except ZeroDivisionError:  # no size that a model could have
+        return False
+
+
+def _at(value: Dim, size: int, done: dict[Atom, int]) -> int:
+    """`value` where every symbol is `size`, or as near to it as its range allows."""
+    if isinstance(value, int):
+        return value
+    total = 0
+    for monomial, coefficient in value.terms:
+        for atom in monomial:
+            if atom not in done:
+                done[atom] = _atom_at(atom, size, done)
+            coefficient *= done[atom]
+        total += coefficient
+    return total
+
+
+def _atom_at(atom: Atom, size: int, done: dict[Atom, int]) -> int:
+    if atom.op == "sym":
+        low, high = _atom_bounds(atom)
+        return int(min(max(size, low), high))
+    arguments = [_at(argument, size, done) for argument in atom.args]
+    if atom.op == "floordiv":
+        return arguments[0] // arguments[1]
+    if atom.op == "mod":
+        return arguments[0] % arguments[1]
+    return min(arguments) if atom.op == "min" else max(arguments)
 
 
 def at_least(left: Dim, right: Dim) -> bool:

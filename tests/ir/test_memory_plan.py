@@ -216,3 +216,19 @@ def test_another_order_is_tried_where_the_largest_first_is_not_the_best() -> Non
     spans = [(4, 7, 128), (5, 5, 256), (1, 3, 64), (1, 4, 128), (3, 3, 256)]  # largest first: 512
     storages = [Storage(None, size, birth, death) for birth, death, size in spans]
     assert place(storages) == (448, 448) and lower_bound(storages) == 448
+
+
+def test_small_symbolic_tensors_share_the_place_of_a_large_one() -> None:
+    """As in a transformer: 12 layers of (4 tensors of 1, then one of 4 times their size)."""
+    one = dims.symbol("batch") * dims.symbol("seq") * 1536
+    spans = [(at, size) for layer in range(12) for at, size in ((3 * layer, one * 4), *[(3 * layer + 1, one)] * 4)]
+    storages = [Storage(None, size, birth, birth) for birth, size in spans]
+    assert place(storages) == (0, one * 4)
+
+
+def test_sizes_that_cannot_be_compared_lie_behind_one_another_or_at_the_larger_ones_end() -> None:
+    n, m = (dims.symbol(name) * 64 for name in "nm")
+    storages = [Storage(None, n, 0, 1), Storage(None, m, 0, 1), Storage(None, n, 2, 2), Storage(None, m, 2, 2)]
+    _, total = place(storages)
+    for sizes in ({"n": 3, "m": 90}, {"n": 90, "m": 3}):
+        assert dims.evaluate(total, sizes) == 64 * 93
