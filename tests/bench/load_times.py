@@ -1,10 +1,11 @@
 """Times how long compiled models take from dlopen to the first result, from Python and from C, and their peak memory.
 
-    python -m tests.bench.load_times MODEL.so…        (on a quiet machine)
+    python -m tests.bench.load_times MODEL.so…
 
-Each time in a process of its own, the median of 7: making a session (or dlopen and a context) and the first run, less
+Each time in a process of its own, the median of 5: making a session (or dlopen and a context) and the first run, less
 what a run takes later on. The pages of the library, nearly all of them weights, are brought in between the two; what
-that takes stands apart. Milliseconds, and MB of the Python process at its peak, beside those of Python with numpy alone.
+that takes stands apart. Milliseconds of CPU time (one thread), and MB of the Python process at its peak, beside those of
+Python with numpy alone.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from onnxc.feeds import complete_feeds
 from onnxc.runtime import InferenceSession
 from onnxc.zig import zig_binary
 
-ROUNDS = 7
+ROUNDS = 5
 HERE = Path(__file__).parent
 PYTHON = """
 import resource, sys, time
@@ -31,19 +32,19 @@ import numpy as np
 feeds = dict(np.load(sys.argv[2], allow_pickle=False))
 import onnxc.runtime
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-start = time.perf_counter()
+start = time.process_time()
 session = onnxc.runtime.InferenceSession(sys.argv[1], threads=1)
-created = time.perf_counter()
+created = time.process_time()
 for line in open("/proc/self/maps"):
     if sys.argv[1] in line and "r" in line.split()[1]:
         begin, end = (int(x, 16) for x in line.split()[0].split("-"))
         np.ctypeslib.as_array((np.ctypeslib.ctypes.c_ubyte * (end - begin)).from_address(begin))[::4096].max()
-ready = time.perf_counter()
+ready = time.process_time()
 times = []
 for _ in range(7):
-    begin = time.perf_counter()
+    begin = time.process_time()
     session.run(None, feeds)
-    times.append(time.perf_counter() - begin)
+    times.append(time.process_time() - begin)
 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 print(1e3 * (created - start + times[0] - min(times[1:])), 1e3 * (ready - created), peak / 1024, before / 1024)
 """
