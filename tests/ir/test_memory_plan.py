@@ -14,7 +14,8 @@ from onnxc.dialects import dims
 from onnxc.dialects.onnx import new_context
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program
-from onnxc.passes.plan_memory import Storage, lower_bound, place, plan_memory
+from onnxc.passes.plan_memory import plan_memory
+from onnxc.passes.workspace import Storage, lower_bound, place
 
 SHAPES = {  # dims → the same number of elements in another shape
     "tensor<40xf32>": "tensor<8x5xf32>",
