@@ -20,6 +20,7 @@ from onnxc.passes.fusion_rules import STAYS, VIEWS
 from onnxc.passes.group_operators import group_operators
 from onnxc.passes.infer_shapes import check_shapes, infer_shapes
 from onnxc.passes.innermost_softmax import innermost_softmax
+from onnxc.passes.join_in_place import join_in_place
 from onnxc.passes.kernels.kinds import ROOTS
 from onnxc.passes.lowering.registry import ELEMENTWISE, MOVES
 from onnxc.passes.merge_equal import merge_equal
@@ -82,7 +83,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         override_schedules,
         group_operators,
     ),
-    "tensor": (outline_kernels,),
+    "tensor": (join_in_place, outline_kernels),
     "kernels": (choose_schedules, pack_weights, plan_memory, describe_kernels, emit_main),
 }
 

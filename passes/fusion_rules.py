@@ -27,6 +27,8 @@ STAYS = {
 EXPENSIVE = {
     "Exp", "Log", "Tanh", "Erf", "Sigmoid", "Pow", "Gelu", "Sin", "Cos", "Softplus", "Mish", "Swish", "Div", "Sqrt",
 }  # fmt: skip
+# Rows of a joined tensor's parts are written one by one: shorter ones are better copied together.
+SHORTEST_ROW = 16
 NESTED = -1  # the position of a user inside a region of some op
 
 
@@ -42,6 +44,24 @@ def lowers(op: ir.Operation) -> bool:
 
 def elementwise(op: ir.Operation) -> bool:
     return short(op) in ELEMENTWISE
+
+
+def joinable(op: ir.Operation) -> bool:
+    """Whether `op` is a Concat whose parts may be written where they belong (join_in_place): each is a run of the
+    result, or a run of each of its rows along the innermost axis."""
+    if op.name != "onnx.Concat" or len(op.operands) < 2:
+        return False
+    parts = [Tensor.of(v.type).dims for v in op.operands]
+    axis = join_axis(op)
+    if not all(isinstance(d, int) for part in parts for d in part[axis:]):
+        return False
+    if all(d == 1 for d in parts[0][:axis]):
+        return True
+    return axis == len(parts[0]) - 1 and all(part[-1] >= SHORTEST_ROW for part in parts)
+
+
+def join_axis(op: ir.Operation) -> int:
+    return ir.IntegerAttr(op.attributes["axis"]).value % len(Tensor.of(op.results[0].type).dims)
 
 
 class BlockUses:
@@ -134,7 +154,10 @@ def _joins_as_root(op: ir.Operation, at: int, group: Group) -> bool:
 
 
 def _joins_prologue(op: ir.Operation, at: int, group: Group) -> bool:
-    """The root must read each element once, and moves or broadcasts would break its vector loads."""
+    """The root must read each element once, and moves or broadcasts would break its vector loads. What a Concat that is
+    made in place joins is computed where it is made."""
+    if joinable(group.block.ops[group.root]):
+        return False
     read = group.block.result(at).shape
     operands = [Tensor.of(v.type) for v in op.operands if not isinstance(v.type, ir.NoneType)]
     return (

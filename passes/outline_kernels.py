@@ -89,6 +89,8 @@ def _outline(program: Program, fused: ir.Operation, known: dict[str, str]) -> No
         function = func.FuncOp("kernel", (arguments, results), visibility="private")
         function.attributes["kernel.kind"] = fused.attributes["kind"]
         function.attributes["kernel.root"] = fused.attributes["root"]
+        if "rows" in fused.attributes:
+            function.attributes["kernel.rows"] = fused.attributes["rows"]
         constants = [i for i, v in enumerate(fused.operands) if _is_constant(v)]
         if constants:  # they may be packed, so they are part of what the kernel is
             function.attributes["kernel.constants"] = ir.DenseI64ArrayAttr.get(constants)

@@ -3,7 +3,8 @@
 Before:  %1 = "kernel.call"(%x, %w) {callee = @k_…}
 After:   %1 = "kernel.call"(%x, %w) {callee = @k_…, places = ["workspace 4096"]}
 A place is "output I" (the model's output buffer), "workspace OFFSET" (bytes, a dim expression over the input dims) or
-"arena" (its size is known only in the course of the run). `main` gets `workspace = "BYTES"`.
+"arena" (its size is known only in the course of the run). `main` gets `workspace = "BYTES"`. The parts of a kernel.join
+have places inside the joined tensor's ("output I OFFSET" in an output), which is in use from its first part on.
 Two tensors share bytes only if the one's last use comes before the other's definition; a use of a view, of an If's
 result or of a loop's result is a use of what may lie under it. Everything is 64-byte aligned.
 `notes["memory"]`: the workspace's bytes, those that are known, and the lower bound of these.
@@ -34,6 +35,8 @@ def plan_memory(program: Program) -> None:
     fixed, total = place(liveness.storages)
     for storage in liveness.storages:
         _record(storage.value, storage.place)
+    for part, (joined, offset) in liveness.parts.items():
+        _record(part, _inside(liveness.roots[joined][0].place, offset))
     main.attributes["workspace"] = ir.StringAttr.get(str(total))
     inside = [s for s in liveness.storages if s.place.startswith("workspace")]
     lower = lower_bound([s for s in inside if isinstance(s.size, int)])
@@ -51,6 +54,12 @@ def _record(v: ir.Value, place: str) -> None:
     places = list(known)
     places[ir.OpResult(v).result_number] = ir.StringAttr.get(place)
     op.attributes["places"] = ir.ArrayAttr.get(places)
+
+
+def _inside(place: str, offset: int) -> str:
+    """The place so many bytes behind the beginning of another."""
+    kind, where = place.split(" ")
+    return f"{kind} {dims.parse(where) + offset}" if kind == "workspace" else f"{place} {offset}"
 
 
 def byte_size(tensor: Tensor) -> dims.Dim:
@@ -71,12 +80,14 @@ class _Liveness:
         self.storages: list[Storage] = []
         self.position = 0
         self.roots: dict[ir.Value, Roots] = {}
+        self.parts: dict[ir.Value, tuple[ir.Value, int]] = {}  # of joined tensors, and the bytes before them there
         entry = main.regions[0].blocks[0]
         self.known = {s for a in entry.arguments for d in Tensor.of(a.type).dims for s in dims.symbols(d)}
         self._walk(entry)
         self._outputs(entry)
 
     def _walk(self, block: ir.Block) -> None:
+        self.parts.update(_parts(block))
         for view in block.operations:
             op = view.operation
             self.position += 1
@@ -94,6 +105,12 @@ class _Liveness:
                 self._loop(op)
 
     def _define(self, r: ir.Value) -> None:
+        if r in self.parts:
+            joined, _ = self.parts[r]
+            if joined not in self.roots:
+                self._define(joined)
+            self.roots[r] = self.roots[joined]
+            return
         storage = Storage(r, byte_size(Tensor.of(r.type)), self.position, self.position)
         if not dims.symbols(storage.size) <= self.known:
             storage.place = "arena"
@@ -135,6 +152,18 @@ class _Liveness:
                 continue  # another number of elements is an error that is found only after the call (see main/run.py)
             if all(dims.symbols(d) <= self.known for d in given.dims):
                 storage.place = f"output {i}"
+
+
+def _parts(block: ir.Block) -> dict[ir.Value, tuple[ir.Value, int]]:
+    """Every part of a joined tensor of the block: (that tensor, the bytes before the part there)."""
+    found = {}
+    for view in block.operations:
+        if view.operation.name == "kernel.join":
+            (joined,) = view.operation.results
+            width = byte_width(Tensor.of(joined.type).elem)
+            offsets = ir.DenseI64ArrayAttr(view.operation.attributes["offsets"])
+            found.update({v: (joined, width * o) for v, o in zip(view.operation.operands, offsets, strict=True)})
+    return found
 
 
 def _terminator(block: ir.Block) -> ir.Operation:

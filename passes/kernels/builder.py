@@ -25,7 +25,9 @@ DYNAMIC = ir.ShapedType.get_dynamic_size()
 
 @dataclass
 class Buffer:
-    """A dense row-major tensor in memory: `memory` is memref<?xT>, one dim; `shape` and `strides` count elements."""
+    """A row-major tensor in memory: `memory` is memref<?xT>, one dim; `shape` and `strides` count elements.
+
+    Dense, but for slices of a joined tensor, whose last axis is a part of its rows (KernelFunction.row)."""
 
     memory: ir.Value
     elem: str
@@ -137,8 +139,8 @@ class KernelBuilder:
             self.status = arguments[len(pointers)] if status else None
             self.symbols = dict(zip(k.symbols, arguments[first:], strict=False))
             self.begin, self.end = arguments[-2:]
-            for tensor, pointer in zip(tensors, arguments, strict=False):
-                self.buffers.append(self.buffer(pointer, tensor))
+            for value, tensor, pointer in zip(values, tensors, arguments, strict=False):
+                self.buffers.append(self.buffer(pointer, tensor, k.row(value) if k.strided(value) else None))
             self.inputs = dict(zip(k.operands, self.buffers, strict=False))
             self.outputs = self.buffers[len(k.operands) :]
             for op in k.ops:  # every dim is computed here, where all later uses are dominated
@@ -147,14 +149,16 @@ class KernelBuilder:
             yield
             func.ReturnOp([])
 
-    def buffer(self, pointer: ir.Value, tensor: Tensor) -> Buffer:
+    def buffer(self, pointer: ir.Value, tensor: Tensor, row: int | None = None) -> Buffer:
+        """An argument as a buffer, whose rows are `row` elements apart (default: dense)."""
         shape = [self.dim(d) for d in tensor.shape]
-        size = im.value(im.product(shape))
+        lengths = shape if row is None else [*shape[:-1], row]
+        size = im.value(im.product(lengths))
         elem = scalars.storage_type(tensor.elem)
         memory = memref.reinterpret_cast(
             ir.MemRefType.get([DYNAMIC], elem), pointer, [], [size], [], [0], [DYNAMIC], [1]
         )
-        return Buffer(memory, tensor.elem, shape, row_major(shape))
+        return Buffer(memory, tensor.elem, shape, row_major(lengths))
 
     def dim(self, d: dims.Dim) -> im.Index:
         """A dim as an index; symbolic ones are emitted once, so ask first where the result dominates its uses."""

@@ -42,6 +42,7 @@ def launch(kernel: KernelFunction) -> Launch:
 def emit(b: KernelBuilder) -> None:
     shape, axis = b.shape(b.kernel.root.results[0]), axis_of(b.kernel)
     rows, columns = im.product(shape[:axis]), im.product(shape[axis:])
+    apart = b.outputs[0].strides[axis - 1] if axis else columns
     by_rows = split_by_rows(b.kernel)
     first, last = (b.begin, b.end) if by_rows else (0, rows)
     ev = Evaluator(b)
@@ -52,7 +53,7 @@ def emit(b: KernelBuilder) -> None:
             (0, run) if by_rows else (im.maximum(im.sub(b.begin, start), 0), im.minimum(im.sub(b.end, start), run))
         )
         with b.loop(first, last) as row, b.loop(low, high) as column:
-            _copy(b, ev, operand, axis, row, column, im.add(im.mul(row, columns), start))
+            _copy(b, ev, operand, axis, row, column, im.add(im.mul(row, apart), start))
         start = im.add(start, run)
 
 

@@ -36,7 +36,7 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
 
 def _choose_direct(kernel: KernelFunction, p: Conv, target) -> dict[str, int | str]:
     sums = contraction.arithmetic(p.elem, target, p.filters)
-    apart = p.channels * p.group * p.strides[-1] * scalars.byte_width(p.elem)
+    apart = p.row * p.strides[-1] * scalars.byte_width(p.elem)
     tallest = TALLEST if p.dense else POINTERS
     costly = contraction.has_costly_epilogue(kernel)
     rows, vectors = choose_tile(

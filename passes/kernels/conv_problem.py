@@ -40,6 +40,7 @@ class Conv:
     group: int
     channels: Dim
     filters: Dim
+    row: Dim  # elements of x from one pixel to the next
 
     @property
     def pixels(self) -> Dim:
@@ -83,6 +84,7 @@ class Conv:
             group,
             channels // group,
             filters // group,
+            kernel.row(op.operands[0]),
         )
 
     def with_bias(self, ev: Evaluator, sums: Arithmetic, channel: im.Index, lanes: Lanes, total: ir.Value) -> ir.Value:
@@ -106,7 +108,7 @@ def pixels_of(b: KernelBuilder, p: Conv, first: im.Index, count: int) -> Pixels:
     """`count` pixels in row-major order from pixel number `first`, without a division per pixel."""
     extents = [b.dim(p.images), *(b.dim(d) for d in p.out)]
     size = [b.dim(d) for d in p.size]
-    row = [b.dim(p.channels * p.group)]
+    row = [b.dim(p.row)]
     for extent in reversed(size):
         row.append(im.mul(row[-1], extent))
     steps = row[::-1]  # elements of x per image, row …, pixel

@@ -177,7 +177,7 @@ class _Emitter:
         row = self.outer[0]
         for i, extent in zip([*at, 0], self.size, strict=True):
             row = im.add(im.mul(row, extent), i)
-        row_start = im.add(im.mul(im.add(row, left), p.group), channel)
+        row_start = im.add(im.mul(im.add(row, left), p.row), channel)
         tap_row: im.Index = 0
         for i, extent in zip([*position, 0], p.kernel, strict=True):
             tap_row = im.add(im.mul(tap_row, extent), i)
@@ -197,7 +197,7 @@ class _Emitter:
         self, row_start: im.Index, column: int, left: im.Index, edge: bool, channel: im.Index, mask: ir.Value | None
     ) -> ir.Value:
         """A vector of channels of x's pixel `column` to the right of the block's first tap; zeros outside x."""
-        place = im.add(row_start, column * self.p.group)
+        place = im.add(row_start, column * self.p.row)
         if not edge:
             return self.x.load_vector(place, self.s.lanes, mask)
         inside = arith.cmpi(6, im.value(im.add(left, column)), im.value(self.size[-1]))

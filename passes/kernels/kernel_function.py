@@ -100,6 +100,23 @@ class KernelFunction:
             else frozenset()
         )
 
+    def row(self, v: ir.Value) -> dims.Dim:
+        """How many elements lie between the rows of an operand or result in memory: its last dim, or more where it is
+        a slice of a joined tensor (`kernel.rows`: one number an operand, then one a result; 0: dense)."""
+        if "kernel.rows" in self.func.attributes:
+            values = [*self.operands, *self.results]
+            at = values.index(v, len(self.operands)) if v in self.results else values.index(v)
+            row = ir.DenseI64ArrayAttr(self.func.attributes["kernel.rows"])[at]
+            if row:
+                return row
+        shape = Tensor.of(v.type).dims
+        return shape[-1] if shape else 1
+
+    def strided(self, v: ir.Value) -> bool:
+        """Whether there is something between its rows."""
+        shape = Tensor.of(v.type).dims
+        return bool(shape) and self.row(v) != shape[-1]
+
     @property
     def packed(self) -> bool:
         """Whether the operands that the schedule wants packed are so already."""

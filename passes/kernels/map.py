@@ -28,8 +28,10 @@ def merged_axes(kernel: KernelFunction) -> list[list[int]]:
     patterns = [_kept(Tensor.of(v.type).shape, result) for v in kernel.operands]
     inner = [Tensor.of(r.type).shape for op in kernel.ops for r in op.results if op.name != "Constant"]
     patterns += [_kept(shape, result) for shape in inner]
+    strided = any(kernel.strided(v) for v in [*kernel.operands, *kernel.results])
     for axis in range(len(result)):
         same = groups and all(p[axis] == p[axis - 1] and p[axis] is not None for p in patterns)
+        same = same and not (axis == len(result) - 1 and strided)
         if same:
             groups[-1].append(axis)
         else:

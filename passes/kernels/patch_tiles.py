@@ -106,6 +106,7 @@ class _Emitter:
         self.runs = b.dim((p.out[-1] + (s.run - 1)) // s.run)
         self.row_length = ((s.run - 1) * p.strides[-1] + p.kernel[-1]) * p.channels
         self.lead = p.taps // p.kernel[-1]
+        self.strided = b.kernel.strided(p.op.operands[0])
         type_ = ir.MemRefType.get([self.lead * self.row_length], scalars.element_type(self.sums.compute))
         self.patch = memref.alloca(type_, [], [], alignment=64)
 
@@ -140,15 +141,28 @@ class _Emitter:
             high = im.maximum(im.minimum(im.sub(width, start), self.row_length), low)
             low = im.select(inside, low, self.row_length)
             high = im.select(inside, high, self.row_length)
-            source = im.add(im.mul(row, width), start)
             target = im.mul(tap, self.row_length)
             zero = scalars.constant(0, scalars.element_type(self.sums.compute))
             for begin, end in ((0, low), (high, self.row_length)):
                 with b.loop(begin, end) as i:
                     memref.store(zero, self.patch, [im.value(im.add(target, i))])
+            self._copy(im.add(im.mul(row, self.size[-1]), left), low, high, target)
+
+    def _copy(self, pixel: im.Index, low: im.Index, high: im.Index, target: im.Index) -> None:
+        """Elements `low` … `high` - 1 (whole pixels) of x from `pixel` on go to the patch from element `target` on."""
+        b, channels = self.b, self.p.channels
+
+        def move(source: im.Index, i: im.Index) -> None:
+            v = self.sums.widen(self.x.load_flat(source))
+            memref.store(v, self.patch, [im.value(im.add(target, i))])
+
+        if not self.strided:
+            source = im.mul(pixel, channels)
             with b.loop(low, high) as i:
-                v = self.sums.widen(self.x.load_flat(im.add(source, i)))
-                memref.store(v, self.patch, [im.value(im.add(target, i))])
+                move(im.add(source, i), i)
+            return
+        with b.loop(im.floordiv(low, channels), im.floordiv(high, channels)) as j, b.loop(0, channels) as c:
+            move(im.add(im.mul(im.add(pixel, j), self.p.row), c), im.add(im.mul(j, channels), c))
 
     def _panel(self, panel: int, outer: list[im.Index], first: im.Index, count: im.Index) -> None:
         s, p = self.s, self.p

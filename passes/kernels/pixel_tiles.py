@@ -57,7 +57,7 @@ class PixelTiles:
         self.groups, self.panels, self.tiles = (b.dim(d) for d in pixel_grid(p, s))
         self.shares = s.group if isinstance(self.tiles, int) else im.minimum(s.group, im.maximum(self.tiles, 1))
         self.channels, self.filters, self.pixels = b.dim(p.channels), b.dim(p.filters), b.dim(p.pixels)
-        self.all_channels = b.dim(p.channels * p.group)
+        self.row = b.dim(p.row)
         self.size = [b.dim(d) for d in p.size]
         self.exact = dims.mod(p.filters, s.width) == 0
         pixels_of(b, p, 0, 1)  # emits the dims where they dominate every use
@@ -98,7 +98,7 @@ class PixelTiles:
         if self.one_axis:
             pixels = replace(pixels, points=[[*([0] * len(self.p.out)), im.add(pixel, r)] for r in range(rows)])
         if self.p.dense:
-            start = im.add(im.mul(pixel, self.all_channels), self.group_start)
+            start = im.add(im.mul(pixel, self.row), self.group_start)
             acc = contraction.sum_blocks(
                 self.b, self.sums, rows, self.s.vectors, self.channels, self._dense(start, rows, pixel)
             )
@@ -131,7 +131,7 @@ class PixelTiles:
 
         def load(k: im.Index):
             at = im.add(start, k)
-            pixels = [self.x.load_flat(im.add(at, im.mul(self.all_channels, r))) for r in range(rows)]
+            pixels = [self.x.load_flat(im.add(at, im.mul(self.row, r))) for r in range(rows)]
             return [self.sums.widen(v) for v in pixels], weights(k)
 
         return load
@@ -167,7 +167,7 @@ class PixelTiles:
         """load(k) for one tap: a pointer per pixel, to zeros in the padding."""
         position = self._position(tap)
         step: im.Index = self.group_start
-        stride: im.Index = self.all_channels
+        stride: im.Index = self.row
         for i, extent in zip(reversed(position), reversed(self.size), strict=True):
             step = im.add(step, im.mul(i, stride))
             stride = im.mul(stride, extent)

@@ -39,6 +39,7 @@ def problem(op: OnnxOp) -> Conv:
             group,
             w[-1],
             result[1] // group,
+            x[-1],
         )
     )
 

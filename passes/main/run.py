@@ -81,6 +81,7 @@ class RunEmitter:
             "kernel.call": self._call,
             "kernel.view": self._view,
             "kernel.scratch": self._scratch,
+            "kernel.join": self._scratch,
             "kernel.bind_dims": self._bind_dims,
             "kernel.require": lambda op: emit_requirement(self.m, op, self.program.facts),
         }
@@ -118,7 +119,7 @@ class RunEmitter:
         self.pointers[op.results[0]] = self.pointers[op.operands[0]]
 
     def _scratch(self, op: ir.Operation) -> None:
-        """Memory that a kernel works in: a place like that of a result, which nothing is written to here."""
+        """Memory that a kernel works in, or that parts have been written to: a place; nothing is written to it here."""
         self.pointers[op.results[0]] = self._place(op.results[0], ir.StringAttr(op.attributes["places"][0]).value)
 
     def _bind_dims(self, op: ir.Operation) -> None:
@@ -183,7 +184,9 @@ class RunEmitter:
     def _place(self, v: ir.Value, place: str) -> ir.Value:
         kind, _, where = place.partition(" ")
         if kind == "output":
-            return self.output_pointers[int(where)]
+            number, _, offset = where.partition(" ")
+            with self.m.at():
+                return self.offset(self.output_pointers[int(number)], int(offset or 0))
         if kind == "workspace":
             offset = self.m.dim(dims.parse(where))
             with self.m.at():

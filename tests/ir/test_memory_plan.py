@@ -1,5 +1,5 @@
 """The memory plan of random programs, checked by running them on intervals: what a call reads must still be what was
-written there. Views, Ifs (either branch), Loops (no trip and two trips), symbolic sizes, outputs."""
+written there. Views, joined tensors and their parts, Ifs (either branch), Loops (no trip and two trips), symbolic sizes, outputs."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ SHAPES = {  # dims → the same number of elements in another shape
     'tensor<?xf32, ["N+1"]>': 'tensor<1x?xf32, [1, "N+1"]>',
     'tensor<?xf32, ["s0"]>': 'tensor<?x1xf32, ["s0", 1]>',  # known in the course of the run
 }
+JOINED = {  # the type of a part → what several of them make: runs of it, or of each of its rows
+    "tensor<40xf32>": "tensor<{}xf32>",
+    'tensor<?x8xf32, ["N", 8]>': 'tensor<?x{0}xf32, ["N", {0}]>',
+}
 COUNT, FLAG = "tensor<i64>", "tensor<i1>"
 
 
@@ -49,7 +53,7 @@ class Writer:
 
     def block(self, scope: dict[str, str], length: int, depth: int) -> None:
         for _ in range(length):
-            kinds = [self.call, self.call, self.call, self.view]
+            kinds = [self.call, self.call, self.call, self.view, self.join]
             kinds += [self.branch, self.loop, self.loop] if depth < 2 else []
             self.random.choice(kinds)(scope, depth)
 
@@ -63,6 +67,25 @@ class Writer:
             f'{name}{count} = "kernel.call"({", ".join(operands)}) {{callee = @k}} : ({read}) -> ({made})'
         )
         scope |= {f"{name}#{i}" if count else name: t for i, t in enumerate(types)}
+
+    def join(self, scope: dict[str, str], depth: int) -> None:
+        """Parts, each made by a call, with others between them."""
+        part, count = self.random.choice(sorted(JOINED)), self.random.randint(2, 3)
+        made = []
+        for _ in range(count):
+            operand, name = self.random.choice(list(scope)[-8:]), self.name()
+            self.lines.append(f'{name} = "kernel.call"({operand}) {{callee = @k}} : ({scope[operand]}) -> {part}')
+            scope[name] = part
+            made.append(name)
+            for _ in range(self.random.randint(0, 2)):
+                self.random.choice([self.call, self.view])(scope, depth)
+        width = 40 if "40" in part else 8
+        whole, name = JOINED[part].format(count * width), self.name()
+        offsets = ", ".join(str(i * width) for i in range(count))
+        types = ", ".join([part] * count)
+        attributes = f"{{offsets = array<i64: {offsets}>}}"
+        self.lines.append(f'{name} = "kernel.join"({", ".join(made)}) {attributes} : ({types}) -> {whole}')
+        scope[name] = whole
 
     def view(self, scope: dict[str, str], depth: int) -> None:
         flat = {v: t for v, t in scope.items() if t in SHAPES}
@@ -115,34 +138,44 @@ class Machine:
     def __init__(self, sizes: dict[str, int], choose: random.Random):
         self.sizes, self.choose = sizes, choose
         self.written: list[tuple[str, int, int, int]] = []  # space, first byte, end, mark of the write
-        self.places: dict[ir.Value, tuple[str, int, int, int] | None] = {}  # None: never overwritten
+        self.places: dict[ir.Value, tuple[tuple[str, int, int, int], ...]] = {}  # none: never overwritten
         self.marks = 0
+        self.rows: dict[ir.Value, int] = {}  # parts of joined tensors: the bytes from one row to the next
 
     def write(self, v: ir.Value, place: str) -> None:
         kind, _, where = place.partition(" ")
-        tensor = Tensor.of(v.type)
-        size = 4 * dims.evaluate(tensor.numel, self.sizes)
+        self.places[v] = ()
         if kind == "arena":
-            self.places[v] = None
             return
-        space, start = (
-            ("workspace", dims.evaluate(dims.parse(where), self.sizes)) if kind == "workspace" else (place, 0)
-        )
-        assert start % 64 == 0
+        if kind == "workspace":
+            space, start = kind, dims.evaluate(dims.parse(where), self.sizes)
+        else:
+            number, _, offset = where.partition(" ")
+            space, start = f"output {number}", int(offset or 0)
+        shape = [dims.evaluate(d, self.sizes) for d in Tensor.of(v.type).dims]
+        if v in self.rows and len(shape) > 1:
+            runs = [(start + i * self.rows[v], 4 * shape[-1]) for i in range(shape[0])]
+        else:
+            runs = [(start, 4 * dims.product(shape))]
+        assert v in self.rows or start % 64 == 0
+        self.places[v] = tuple(self.write_run(space, *run) for run in runs if run[1])
+
+    def write_run(self, space: str, start: int, size: int) -> tuple[str, int, int, int]:
         if space == "workspace":
             assert start + size <= self.sizes["workspace"]
         self.marks += 1
         self.written = [w for w in self.written if w[0] != space or w[2] <= start or start + size <= w[1]]
-        lies = (space, start, start + size, self.marks)
-        if size:
-            self.written.append(lies)
-        self.places[v] = lies if size else None
+        self.written.append((space, start, start + size, self.marks))
+        return self.written[-1]
 
     def read(self, v: ir.Value) -> None:
-        lies = self.places.get(v)
-        assert lies is None or lies in self.written, f"{v} was overwritten"
+        assert all(lies in self.written for lies in self.places.get(v, ())), f"{v} was overwritten"
 
     def block(self, block: ir.Block) -> list[ir.Value]:
+        for view in block.operations:
+            if view.operation.name == "kernel.join":
+                row = 4 * Tensor.of(view.operation.results[0].type).dims[-1]
+                self.rows.update(dict.fromkeys(view.operation.operands, row))
         for view in block.operations:
             op = view.operation
             if op.name in ("onnx.Yield", "func.return"):
@@ -155,10 +188,12 @@ class Machine:
                 for v in [*op.operands, *op.results]:  # the call reads while it writes
                     self.read(v)
             elif op.name == "kernel.view":
-                self.places[op.results[0]] = self.places.get(op.operands[0])
+                self.places[op.results[0]] = self.places.get(op.operands[0], ())
+            elif op.name == "kernel.join":
+                self.places[op.results[0]] = sum((self.places[v] for v in op.operands), ())
             elif op.name == "onnx.If":
                 (yielded,) = self.block(op.regions[self.choose.randint(0, 1)].blocks[0])
-                self.places[op.results[0]] = self.places.get(yielded)
+                self.places[op.results[0]] = self.places.get(yielded, ())
             elif op.name == "onnx.Loop":
                 self.loop(op)
         raise AssertionError("a block without terminator")
@@ -166,12 +201,12 @@ class Machine:
     def loop(self, op: ir.Operation) -> None:
         body = op.regions[0].blocks[0]
         state = body.arguments[2]
-        self.places[state] = self.places.get(op.operands[2])
+        self.places[state] = self.places.get(op.operands[2], ())
         for _ in range(self.choose.choice([0, 2])):
             yielded = self.block(body)[1]
             self.read(yielded)
             if yielded != state:
-                self.places[state] = None
+                self.places[state] = ()
         self.places[op.results[0]] = self.places[state]
 
 
