@@ -62,6 +62,8 @@ def lower(model: Path, options: Options, hook: Hook | None = None) -> Lowered:
         lowered = Lowered(program, _sizes(program, options))
         for op in program.module.body.operations:
             if "kernel.kind" in op.attributes:
+                if "kernel.rows" in op.attributes:  # a part of a joined tensor is measured as a tensor of its own
+                    del op.attributes["kernel.rows"]
                 lowered.functions[ir.StringAttr(op.attributes["sym_name"]).value] = op
             else:
                 block = op.regions[0].blocks[0]
