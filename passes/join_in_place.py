@@ -27,10 +27,10 @@ from onnxc.passes.rewriting import functions, operations
 
 #: kinds that address their one result by its strides
 WRITE_ROWS = frozenset(
-    {"concat", "conv", "conv_transpose", "map", "matmul", "pool", "resize", "winograd", "winograd_output"}
+    {"concat", "conv", "conv_transpose", "im2col", "map", "matmul", "pool", "resize", "winograd", "winograd_output"}
 )
 #: kinds that address their root's first operand, and what the epilogue reads, by their strides
-READ_ROWS = WRITE_ROWS - {"winograd_output"} | {"winograd_input"}
+READ_ROWS = WRITE_ROWS - {"im2col", "winograd_output"} | {"winograd_input"}
 
 
 @transforms(TENSOR, TENSOR)

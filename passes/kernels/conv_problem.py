@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mlir import ir
 
@@ -60,11 +60,14 @@ class Conv:
         """Of a kernel's root; packed weights have lost the window, which the kernel noted then."""
         op, attributes = kernel.root, kernel.func.attributes
         if "kernel.window" in attributes:
-            return cls.of_op(op, list(ir.DenseI64ArrayAttr(attributes["kernel.window"])))
-        return cls.of_op(op, Tensor.of(op.operands[1].type).shape[:-2])
+            window = list(ir.DenseI64ArrayAttr(attributes["kernel.window"]))
+        else:
+            window = Tensor.of(op.operands[1].type).shape[:-2]
+        return replace(cls.of_op(op, window), row=kernel.row(op.operands[0]))
 
     @classmethod
     def of_op(cls, op: OnnxOp, window: Sequence[int]) -> Conv:
+        """Of an op whose x is dense."""
         x, result = Tensor.of(op.operands[0].type), Tensor.of(op.results[0].type)
         group = op.attr("group")
         rank = len(x.shape) - 2
@@ -84,7 +87,7 @@ class Conv:
             group,
             channels // group,
             filters // group,
-            kernel.row(op.operands[0]),
+            channels,
         )
 
     def with_bias(self, ev: Evaluator, sums: Arithmetic, channel: im.Index, lanes: Lanes, total: ir.Value) -> ir.Value:

@@ -1,9 +1,13 @@
 """Kernel kind `pool`: kernel.max_pool and kernel.average_pool, channels last, vectorised over channels.
 
-Taps outside the input are never visited: each window is cut to the input first, so there is no test in the loops.
+Taps outside the input are never visited: a window at the border is cut to the input first, so there is no test in its
+loops; all others are written out tap by tap, in the same order.
 """
 
 from __future__ import annotations
+
+import itertools
+from collections.abc import Callable
 
 from mlir import ir
 from mlir.dialects import arith
@@ -17,6 +21,8 @@ from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.kernels.reduce import lane_mask, lowest
 from onnxc.passes.kernels.window import Window
+
+MOST_TAPS = 49  # of windows that are written out
 
 
 def launch(kernel: KernelFunction) -> Launch:
@@ -49,20 +55,20 @@ def _block(b: KernelBuilder, point: list[im.Index], channel: im.Index, lanes: La
     sizes = source.shape[1:-1]
     starts = [window.start(a, point[1 + a]) for a in range(rank)]
     taps = [window.taps(a, starts[a], sizes[a]) for a in range(rank)]
-    type_ = scalars.vector_of(scalars.element_type(elem), lanes.width)
+    first = scalars.constant(0 if average else lowest(elem), scalars.vector_of(scalars.element_type(elem), lanes.width))
 
-    def visit(axis: int, position: list[im.Index], carried: ir.Value) -> ir.Value:
-        if axis == rank:
-            x = source.load_vector(source.offset([point[0], *position, channel]), lanes.width, lanes.mask)
-            return scalars.add(carried, x) if average else scalars.maximum(carried, x, scalars.is_unsigned(elem))
+    def join(position: list[im.Index], carried: ir.Value) -> ir.Value:
+        x = source.load_vector(source.offset([point[0], *position, channel]), lanes.width, lanes.mask)
+        return scalars.add(carried, x) if average else scalars.maximum(carried, x, scalars.is_unsigned(elem))
 
-        def step(tap: ir.Value, inner: ir.Value) -> list[ir.Value]:
-            at = im.add(starts[axis], im.mul(tap, window.dilations[axis]))
-            return [visit(axis + 1, [*position, at], inner)]
+    def cut() -> ir.Value:
+        return _cut(b, window, starts, taps, join, first)
 
-        return b.reduce(*taps[axis], 1, [carried], step)[0]
-
-    result = visit(0, [], scalars.constant(0 if average else lowest(elem), type_))
+    if dims.product(window.kernel) <= MOST_TAPS:
+        inside = window.inside(starts, sizes)
+        result = b.choose(inside, first.type, lambda: _whole(window, starts, join, first), cut)
+    else:
+        result = cut()
     if average:
         include = root.attr("count_include_pad", 0)
         counts = [
@@ -73,3 +79,31 @@ def _block(b: KernelBuilder, point: list[im.Index], channel: im.Index, lanes: La
     ev, at = Evaluator(b), [*point, channel]
     ev.seed(root.results[0], at, lanes, result)
     b.outputs[0].store_vector(ev.at(b.kernel.results[0], at, lanes), b.outputs[0].offset(at), lanes.mask)
+
+
+Join = Callable[[list[im.Index], ir.Value], ir.Value]
+
+
+def _whole(window: Window, starts: list[im.Index], join: Join, total: ir.Value) -> ir.Value:
+    """All taps, written out."""
+    for tap in itertools.product(*map(range, window.kernel)):
+        offsets = [i * d for i, d in zip(tap, window.dilations, strict=True)]
+        total = join([im.add(start, offset) for start, offset in zip(starts, offsets, strict=True)], total)
+    return total
+
+
+def _cut(b: KernelBuilder, window: Window, starts: list[im.Index], taps, join: Join, total: ir.Value) -> ir.Value:
+    """The taps of each axis that are inside, in loops."""
+
+    def visit(position: list[im.Index], carried: ir.Value) -> ir.Value:
+        axis = len(position)
+        if axis == len(starts):
+            return join(position, carried)
+
+        def step(tap: ir.Value, inner: ir.Value) -> list[ir.Value]:
+            at = im.add(starts[axis], im.mul(tap, window.dilations[axis]))
+            return [visit([*position, at], inner)]
+
+        return b.reduce(*taps[axis], 1, [carried], step)[0]
+
+    return visit([], total)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+
+from mlir import ir
 
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.passes.kernels import index_math as im
@@ -41,6 +44,16 @@ class Window:
         first = im.minimum(im.ceildiv(before, dilation), self.kernel[axis])
         last = im.minimum(im.ceildiv(im.maximum(im.sub(size, start), 0), dilation), self.kernel[axis])
         return first, im.maximum(last, first)
+
+    def inside(self, starts: Sequence[im.Index], sizes: Sequence[im.Index]) -> bool | ir.Value:
+        """Whether all taps of the window that begins at `starts` are in the input."""
+        inside: bool | ir.Value = True
+        for axis, (start, size) in enumerate(zip(starts, sizes, strict=True)):
+            reach = (self.kernel[axis] - 1) * self.dilations[axis]
+            if self.begins[axis]:
+                inside = im.both(inside, im.compare(start, ">=", 0))
+            inside = im.both(inside, im.compare(im.add(start, reach), "<", size))
+        return inside
 
     def counted(self, axis: int, start: im.Index, size: im.Index) -> im.Index:
         """How many taps lie in the padded input: what an average with count_include_pad divides by."""

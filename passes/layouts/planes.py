@@ -89,6 +89,7 @@ def _small(op: OnnxOp, group: int, pads: tuple[int, ...], strides: tuple[int, ..
             group,
             channels,
             filters // group,
+            x.dims[-1],
         )
     )
 
