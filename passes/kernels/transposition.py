@@ -23,6 +23,7 @@ from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.lowering.registry import ELEMENTWISE
 
+FEW = 8  # elements along the result's innermost axis, as the channels of images: whole vectors hold several rows
 CHUNK = 64  # elements along the operand's innermost axis that a unit takes: whole cache lines of every row
 
 
@@ -40,6 +41,12 @@ class Turn:
     def across(self) -> int:
         """The result's axis along which the operand is contiguous."""
         return self.perm.index(len(self.perm) - 1)
+
+    @property
+    def narrow(self) -> bool:
+        """Whether a few rows of the operand are interleaved: x [3, pixels] → [pixels, 3]."""
+        few = self.extents[-1]
+        return self.alone and isinstance(few, int) and 1 < few <= FEW and self.across == len(self.perm) - 2
 
     @property
     def others(self) -> list[int]:
@@ -94,12 +101,52 @@ def emit(b: KernelBuilder, turn: Turn) -> None:
             rest = im.floordiv(rest, extents[axis])
         start = im.mul(im.mod(unit, chunks), CHUNK)
         stop = im.minimum(im.add(start, CHUNK), extents[turn.across])
+        if turn.narrow:
+            _interleave(b, turn, point, extents, width, start, stop)
+            return  # the loop ends as it would
         with b.loop(0, extents[-1], width) as column, b.loop(start, stop, width) as row:
             point[-1], point[turn.across] = column, row
             full = im.both(
                 im.compare(im.add(column, width), "<=", extents[-1]), im.compare(im.add(row, width), "<=", stop)
             )
             _block(b, ev, turn, point, extents, width, full)
+
+
+def _interleave(
+    b: KernelBuilder,
+    turn: Turn,
+    point: list[im.Index],
+    extents: list[im.Index],
+    width: int,
+    start: im.Index,
+    stop: im.Index,
+) -> None:
+    """Rows `start` … `stop` - 1 of the result, `width` at a time, those that are left one by one."""
+    read, written = _strides(turn, extents)
+    source, out = _raw(b.inputs[turn.op.operands[0]]), _raw(b.outputs[0])
+    point[-1], point[turn.across] = 0, 0
+    first, result = _offset(point, read), _offset(point, written)
+    few = extents[-1]
+    whole = im.add(start, im.mul(im.floordiv(im.sub(stop, start), width), width))
+    with b.loop(start, whole, width) as row:
+        vectors = [source.load_vector(im.add(im.add(first, row), im.mul(read[-1], c)), width) for c in range(few)]
+        place = im.add(result, im.mul(row, few))
+        for number in range(few):
+            out.store_vector(_interleaved(vectors, number), im.add(place, number * width))
+    with b.loop(whole, stop) as row:
+        for c in range(few):
+            v = source.load_flat(im.add(im.add(first, row), im.mul(read[-1], c)))
+            out.store_flat(v, im.add(im.add(result, im.mul(row, few)), c))
+
+
+def _interleaved(vectors: list[ir.Value], number: int) -> ir.Value:
+    """Vector `number` of the sequence lane 0 of each vector, lane 1 of each …"""
+    width = ir.VectorType(vectors[0].type).shape[0]
+    places = [divmod(number * width + lane, len(vectors)) for lane in range(width)]  # lane, vector
+    made = vector.shuffle(vectors[0], vectors[1], [lane + (width if v == 1 else 0) for lane, v in places])
+    for i, more in enumerate(vectors[2:], 2):
+        made = vector.shuffle(made, more, [width + lane if v == i else at for at, (lane, v) in enumerate(places)])
+    return made
 
 
 def _block(

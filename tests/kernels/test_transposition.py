@@ -42,6 +42,15 @@ def test_matrix(shape):
     np.testing.assert_array_equal(dynamic, x.T)
 
 
+@pytest.mark.parametrize("few", [2, 3, 4, 5, 8, 9])
+@pytest.mark.parametrize("elem", ["f32", "i8", "f64"])
+def test_few_channels_to_the_back(few, elem):
+    """Whole vectors and what is left, of several images."""
+    x = numbers((2, few, 7, 23), {"f32": np.float32, "i8": np.int8, "f64": np.float64}[elem])
+    (result,) = run(text(x.shape, (0, 2, 3, 1), elem), x)
+    np.testing.assert_array_equal(result, x.transpose(0, 2, 3, 1))
+
+
 @pytest.mark.parametrize("perm", list(itertools.permutations(range(4))))
 def test_every_order(perm):
     x = numbers((2, 17, 3, 20))
