@@ -17,11 +17,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-import numpy as np
 from mlir import ir
 
 import onnxc
@@ -31,10 +30,11 @@ from onnxc.feeds import complete_feeds
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.scalars import byte_width
 from onnxc.runtime.session import InferenceSession
+from onnxc.targets import target_for
 
-from .__main__ import ACCUMULATORS, peak_kernel, target_for
+from .limits import Limits
 
-COPIED = {"L2": 256 << 10, "L3": 4 << 20, "DRAM": 96 << 20}  # bytes of each side of the copies that measure the rates
+COPIED = {"L2": 512 << 10, "L3": 8 << 20, "DRAM": 64 << 20}  # bytes of the copies that measure the rates, both sides
 OUTSIDE = "(outside of kernels)"
 
 
@@ -211,24 +211,9 @@ def serve(path: Path, seconds: float) -> None:
 
 
 def measure_machine() -> Machine:
-    target, peak = target_for("native"), peak_kernel()
-    ns = min(timed(lambda: peak(100_000), 1) for _ in range(9))
-    rates = {level: copy_rate(size) for level, size in COPIED.items()}
-    return Machine(100_000 * ACCUMULATORS * 2 * (target.vector_bits // 32) / ns, rates, target.l2_bytes)
-
-
-def copy_rate(size: int) -> float:
-    """GB/s read and written by a copy of `size` bytes."""
-    source, result = np.ones(size // 4, np.float32), np.zeros(size // 4, np.float32)
-    count = max(1, (8 << 20) // size)
-    return 2 * size / min(timed(lambda: np.copyto(result, source), count) for _ in range(9))
-
-
-def timed(call: Callable[[], object], count: int) -> float:
-    start = time.perf_counter_ns()
-    for _ in range(count):
-        call()
-    return (time.perf_counter_ns() - start) / count
+    limits = Limits()
+    rates = {level: max(limits.copying(size) for _ in range(5)) for level, size in COPIED.items()}
+    return Machine(max(limits.multiply_adds() for _ in range(9)), rates, target_for("native").l2_bytes)
 
 
 def table(rows: list[Row], run_us: float, machine: Machine, most: int) -> str:
