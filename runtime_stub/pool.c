@@ -6,6 +6,7 @@
  * the next run has been coming soon (waiting.c). All contexts of the process share one pool; whoever finds it busy runs
  * its kernel alone. */
 #include <pthread.h>
+#include <sys/resource.h>
 
 enum {
     MOST_WORKERS = 255,
@@ -15,8 +16,7 @@ enum {
     SPIN_AFTER = 100000,    /* ns after a run */
     SPIN_FOR_PIECE = 20000, /* ns that the caller spins for a worker's last piece, beside the estimate; */
     SPIN_MOST = 1000000,    /* with it */
-    STALL = 100000,         /* ns asleep for it: longer than any wake-up, so it was preempted */
-    LONGEST_REST = 160000000, /* ns alone after stalls that follow each other; REST after one */
+    LONGEST_REST = 160000000, /* ns alone after preemptions that follow each other; REST after one */
 };
 
 #define LONG 4000000000 /* ps of work that are shared in any case */
@@ -32,6 +32,7 @@ typedef struct worker {
     struct onnxc_pool *pool;
     pthread_t thread;
     int64_t rested;
+    long preemptions; /* known of */
 } worker;
 
 struct onnxc_pool {
@@ -48,6 +49,7 @@ struct onnxc_pool {
     _Alignas(64) _Atomic uint32_t busy;
     int32_t count, parts;
     _Atomic int64_t debt; /* ns lost since the workers sleep */
+    _Atomic int32_t preempted; /* a worker that the caller waited for */
     int32_t resting;
     int64_t rested, rest; /* when, and after how long */
     share share;
@@ -85,15 +87,31 @@ static void take_part(onnxc_pool *p, int32_t number, const job *j) {
     }
 }
 
+/* How often the thread has lost its CPU to another. */
+static long preemptions(void) {
+    struct rusage used;
+    return getrusage(RUSAGE_THREAD, &used) ? 0 : used.ru_nivcsw;
+}
+
+/* The caller has slept for this worker: because a piece is long, or because the worker was preempted with it? */
+static void tell_preemption(worker *w) {
+    const long count = preemptions();
+    if (count != w->preemptions) atomic_store_explicit(&w->pool->preempted, 1, memory_order_relaxed);
+    w->preemptions = count;
+}
+
 static void *work(void *argument) {
     worker *w = argument;
+    w->preemptions = preemptions();
     for (;;) {
         uint32_t seen = spin_while(&w->word, IDLE, &w->pool->spin, &w->rested);
         if (seen == IDLE) seen = sleep_while(&w->word, IDLE, SLEEPING);
         if (seen == STOP) return NULL;
         if (seen != POSTED || !atomic_compare_exchange_strong(&w->word, &seen, TAKEN)) continue;
         take_part(w->pool, w->number, &w->job);
-        if (atomic_exchange(&w->word, IDLE) == AWAITED) wake(&w->word);
+        if (atomic_exchange(&w->word, IDLE) != AWAITED) continue;
+        wake(&w->word);
+        tell_preemption(w);
     }
 }
 
@@ -170,6 +188,10 @@ static void take_rest(onnxc_pool *p) {
 }
 
 static int is_resting(onnxc_pool *p) {
+    if (atomic_load_explicit(&p->preempted, memory_order_relaxed)) {
+        atomic_store_explicit(&p->preempted, 0, memory_order_relaxed);
+        take_rest(p);
+    }
     if (p->resting && now() >= p->rested) p->resting = 0;
     return p->resting;
 }
@@ -213,11 +235,7 @@ static void part_finish(onnxc_pool *p, worker *w, int64_t work) {
     const int64_t longest = work / 1000 / p->parts + SPIN_FOR_PIECE;
     const _Atomic int64_t limit = longest < SPIN_MOST ? longest : SPIN_MOST;
     int64_t hole = 0;
-    if (spin_while(&w->word, TAKEN, &limit, &hole) == TAKEN) {
-        const int64_t start = now();
-        sleep_while(&w->word, TAKEN, AWAITED);
-        hole |= now() - start > STALL;
-    }
+    if (spin_while(&w->word, TAKEN, &limit, &hole) == TAKEN) sleep_while(&w->word, TAKEN, AWAITED);
     if (hole) take_rest(p);
 }
 
