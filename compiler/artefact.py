@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import llvmlite.binding as llvm
 import numpy as np
@@ -15,11 +16,14 @@ from onnxc.build_kernel import build_bitcode, build_object, join_listing
 from onnxc.c_header import write_header
 from onnxc.cache import user_cache
 from onnxc.compile_pool import CompilePool, Job
+from onnxc.dialects import dims
+from onnxc.dialects.weights import WeightStore
 from onnxc.link import archive, link_relocatable, link_shared, publish, scratch_beside, write_output
-from onnxc.manifest import Manifest, Value, Variant, Weights
+from onnxc.manifest import Manifest, Value, Variant, Weights, specificity
 from onnxc.options import Options
-from onnxc.passes.contract import Program
+from onnxc.passes.artefact_parts import Parts
 from onnxc.progress import Progress
+from onnxc.realisations import Realisation
 from onnxc.report import describe_weights, write_report
 from onnxc.stub_object import compile_stub
 from onnxc.targets import Target
@@ -29,46 +33,56 @@ from onnxc.weights_object import write_weights_object
 WEIGHTS_SYMBOL = "onnxc_weights"
 
 
+@dataclass(frozen=True)
+class Code:
+    """One realisation: LLVM IR of its prepare and run, whose names begin with `symbol`, and its kernels' texts."""
+
+    realisation: Realisation
+    symbol: str
+    workspace: dims.Dim
+    main_ir: str
+    kernels: Mapping[str, str]
+    report: Mapping[str, Any]
+
+    def variant(self) -> Variant:
+        """As the descriptor tells it."""
+        target = self.realisation.target
+        return Variant(
+            self.realisation.variant.name,
+            f"{self.symbol}_prepare",
+            f"{self.symbol}_run",
+            str(target),
+            target.features,
+            self.realisation.variant.guards,
+            self.workspace if isinstance(self.workspace, int) else -1,
+            len(self.kernels),
+        )
+
+
 @dataclass
 class Artefact:
-    """All parts of one compiled model. `inputs`, `outputs`: its signature; `main_ir`: LLVM IR of prepare and run."""
+    """All parts of one compiled model. `inputs`, `outputs`: its signature; `target`: the machine it is for."""
 
-    program: Program
+    name: str
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    metadata: Mapping[str, str]
     target: Target
     options: Options
-    kernels: list[Job]
-    main_ir: str
-
-    @property
-    def weight_bytes(self) -> int:
-        entries = self.program.notes["weights"]
-        if not entries:
-            return 0
-        lazy, offset = entries[-1]
-        return offset + (self.program.weights.nbytes(lazy) if isinstance(lazy, str) else lazy.nbytes)
+    codes: list[Code]
+    parts: Parts
+    weights: WeightStore
 
     def manifest(self, weights: Weights | None) -> Manifest:
-        name, workspace = self.program.name, self.program.notes["workspace"]
-        variant = Variant(
-            "generic",
-            f"{name}_prepare",
-            f"{name}_run",
-            str(self.target),
-            self.target.features,
-            workspace=workspace if isinstance(workspace, int) else -1,
-        )
         llvm_version = ".".join(map(str, llvm.llvm_version_info))
-        metadata = {**self.program.notes.get("metadata", {}), "onnxc.llvm": llvm_version}
         return Manifest(
-            name,
+            self.name,
             self.inputs,
             self.outputs,
-            (variant,),
-            tuple(self.program.notes["errors"]),
+            tuple(code.variant() for code in self.codes),
+            tuple(self.parts.errors),
             weights,
-            metadata,
+            {**self.metadata, "onnxc.llvm": llvm_version},
             producer=f"onnxc {__version__}",
             report=self.report,
         )
@@ -76,14 +90,25 @@ class Artefact:
     @property
     def report(self) -> str:
         """What was chosen, as the artefact tells it."""
-        weights = describe_weights(self.program.notes["weights"], self.program.weights)
-        variant = {"name": "generic", "target": self.target.key, **self.program.notes["report"]}
-        return write_report([variant], weights)
+        variants = [
+            {"name": code.realisation.variant.name, "target": code.realisation.target.key, **code.report}
+            for code in sorted(self.codes, key=lambda code: specificity(code.variant()))
+        ]
+        return write_report(variants, describe_weights(self.parts.weights, self.weights))
+
+    @property
+    def kernels(self) -> list[Job]:
+        """Each kernel once; those of equal text and target have one name."""
+        found: dict[str, Job] = {}
+        for code in self.codes:
+            for name, text in code.kernels.items():
+                found.setdefault(name, Job(name, text, code.realisation.target))
+        return list(found.values())
 
     @property
     def jobs(self) -> list[Job]:
-        """What becomes code: main, then the kernels."""
-        return [Job("main", self.main_ir), *self.kernels]
+        """What becomes code: each realisation's main, then the kernels."""
+        return [*(Job("main", code.main_ir, code.realisation.target) for code in self.codes), *self.kernels]
 
     def pool(self) -> CompilePool:
         return CompilePool(self.target, self.options.jobs, cache=user_cache(enabled=self.options.cache))
@@ -96,18 +121,17 @@ def write_artefact(artefact: Artefact, kind: str, output: Path, progress: Progre
         return
     with scratch_beside(output) as scratch:
         objects: list[bytes | Path] = []
-        weights = None
+        weights, size = None, artefact.parts.weight_bytes
         made: dict[Path, Path] = {}  # what goes to the output's folder at the end → where it lies until then
-        if artefact.weight_bytes > LARGEST_SECTION:
+        if size > LARGEST_SECTION:
             beside = output.with_name(f"{output.name}.weights")
-            weights = write_weights_file(scratch / "weights", _entries(artefact), artefact.weight_bytes, beside.name)
+            weights = write_weights_file(scratch / "weights", _entries(artefact), size, beside.name)
             made[beside] = scratch / "weights"
-        elif artefact.weight_bytes:
-            weights = Weights(artefact.weight_bytes, WEIGHTS_SYMBOL)
-            objects.append(scratch / "weights.o")
-            write_weights_object(
-                scratch / "weights.o", _entries(artefact), artefact.weight_bytes, WEIGHTS_SYMBOL, artefact.target
-            )
+        elif size:
+            weights = Weights(size, WEIGHTS_SYMBOL)
+            at = scratch / "weights.o"
+            objects.append(at)
+            write_weights_object(at, _entries(artefact), size, WEIGHTS_SYMBOL, artefact.target)
         manifest = artefact.manifest(weights)
         pool, threaded = artefact.pool(), artefact.options.threads != 1
         with ThreadPoolExecutor(1) as beside_the_kernels:  # the C compiler is a process of its own
@@ -130,9 +154,8 @@ def write_artefact(artefact: Artefact, kind: str, output: Path, progress: Progre
 
 def _entries(artefact: Artefact) -> Iterator[tuple[np.ndarray, int]]:
     """The weights with their offsets; packed ones are made one after another as they are written."""
-    store = artefact.program.weights
-    for entry, offset in artefact.program.notes["weights"]:
-        yield (store.get(entry) if isinstance(entry, str) else entry), offset
+    for entry, offset in artefact.parts.weights:
+        yield (artefact.weights.get(entry) if isinstance(entry, str) else entry), offset
 
 
 def _write_text(artefact: Artefact, kind: str, output: Path, progress: Progress) -> None:

@@ -105,7 +105,8 @@ def open_openvino(path: Path, threads: int) -> Callable[[Feeds], Sequence[Any]]:
     return run
 
 
-RUNNERS = {"onnxc": open_onnxc, "onnxruntime": open_onnxruntime, "openvino": open_openvino}
+#: `generic` is another artefact of onnxc, to measure the first one against
+RUNNERS = {"onnxc": open_onnxc, "generic": open_onnxc, "onnxruntime": open_onnxruntime, "openvino": open_openvino}
 
 
 def check_runners(names: Iterable[str]) -> None:
@@ -115,7 +116,7 @@ def check_runners(names: Iterable[str]) -> None:
             raise OnnxcError(
                 f"cannot measure against '{name}'", hint=f"known: {', '.join(RUNNERS)}", exit_code=UNREADABLE
             )
-        if find_spec(name) is None:
+        if RUNNERS[name] is not open_onnxc and find_spec(name) is None:
             raise OnnxcError(f"{name} is not installed", hint=f"pip install {name}", exit_code=UNREADABLE)
 
 
@@ -166,7 +167,7 @@ class Worker:
 
     def load(self, feeds: Feeds) -> Timing:
         """Opens the model and runs it once; the timing has the error where that fails."""
-        timing = Timing(self.runner, version(self.runner) if self.runner != "onnxc" else version_of_onnxc())
+        timing = Timing(self.runner, version_of(self.runner))
         try:
             timing.load, self.outputs = self.ask("load", feeds)
         except OnnxcError as error:
@@ -263,8 +264,8 @@ def _difference(got: Any, want: Any) -> float:
     return float(np.abs(a[finite] - b[finite]).max(initial=0.0)) / scale
 
 
-def version_of_onnxc() -> str:
-    """The version, installed or not."""
+def version_of(runner: str) -> str:
+    """The version; onnxc's own, installed or not."""
     import onnxc
 
-    return onnxc.__version__
+    return onnxc.__version__ if RUNNERS[runner] is open_onnxc else version(runner)

@@ -82,15 +82,16 @@ def _typed_entry(manifest: Manifest) -> list[str]:
 
 
 def _is_fixed(manifest: Manifest) -> bool:
-    """All sizes are known, so that the typed entry can be used."""
+    """All sizes are known and nothing is to be picked, so that the typed entry can be used."""
     values = [*manifest.inputs, *manifest.outputs]
     beside = manifest.weights is not None and manifest.weights.file is not None
-    return _workspace(manifest) >= 0 and not beside and all(_elements(value) is not None for value in values)
+    single = len(manifest.variants) == 1
+    return single and _workspace(manifest) >= 0 and not beside and all(_elements(value) is not None for value in values)
 
 
 def _workspace(manifest: Manifest) -> int:
-    """Of the variant that the typed entry runs: the last, which takes every legal shape on every CPU."""
-    return manifest.ordered_variants[-1].workspace
+    """Of the variant that the typed entry runs."""
+    return manifest.variants[-1].workspace
 
 
 def _parameter(value: Value, name: str) -> str:

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import fields
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -122,6 +124,15 @@ def commands() -> None:
 @click.option("--emit", type=click.Choice(LEVELS), help="The level that an .mlir output shows.")
 @click.option("--save-stages", type=Path, metavar="DIR", help="Write the module at each level, numbered and named.")
 @click.option("--name", metavar="NAME", help="Prefix of the C symbols (default: from the output's name).")
+@click.option(
+    "--variant",
+    "variants",
+    multiple=True,
+    metavar="CONDITIONS",
+    help="Code of its own for shapes: NAME=V, NAME=L..H, NAME%M=0, with commas. Repeatable.",
+)
+@click.option("--no-generic", is_flag=True, help="No code for shapes that no --variant names.")
+@click.option("--isa", metavar="CPU,…", help="Code for each of these CPUs or ISA levels, picked at run time.")
 @click.option("--strict", is_flag=True, help="No algorithm that gives other bits than the plain sum (Winograd).")
 @click.option("--verify", is_flag=True, help="Check the module after every pass.")
 @click.option("--tune", is_flag=True, help="Measure on this machine first which schedules are the fastest.")
@@ -177,9 +188,10 @@ def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
 @click.option("--save", type=Path, metavar="FILE.npz", help="Save the outputs, by name.")
 @click.option("--threads", type=click.IntRange(min=1), metavar="N",
               help="How many (default: the CPUs this process may use).")  # fmt: skip
+@click.option("--trace", is_flag=True, help="Tell which variant ran, and why no more specific one did.")
 @compile_options
 def run_command(model: Path, inputs: tuple[str, ...], seed: int, save: Path | None, threads: int | None,
-                **arguments: Any) -> None:  # fmt: skip
+                trace: bool, **arguments: Any) -> None:  # fmt: skip
     """Run MODEL (.so, or .onnx, which is compiled for this CPU first) and print its outputs."""
     import numpy as np
 
@@ -188,7 +200,8 @@ def run_command(model: Path, inputs: tuple[str, ...], seed: int, save: Path | No
 
     if save is not None:
         check_output(save)
-    with open_session(model, threads, arguments) as session:
+    told = partial(click.echo, err=True) if trace else None
+    with open_session(model, threads, arguments, told) as session:
         feeds = make_feeds(model, session, inputs, seed, arguments["dims"])
         results = session.run(None, feeds)
         names = [output.name for output in session.get_outputs()]
@@ -234,6 +247,35 @@ def tune_command(files: tuple[Path, ...], **arguments: Any) -> None:
     tune(files, arguments)
 
 
+@commands.command("advise")
+@click.argument("model", type=Path)
+@click.option(
+    "--shapes",
+    type=Path,
+    required=True,
+    metavar="FILE.json",
+    help='What comes: a list of {INPUT: SHAPE} or {DIM: SIZE}, each with a "weight" if you like.',
+)
+@click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Of each run.")
+@click.option("--rounds", type=click.IntRange(min=2), default=12, show_default=True, help="Blocks of each side.")
+@click.option("--block-ms", type=click.FloatRange(min=1), default=80.0, show_default=True, help="Length of a block.")
+@click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
+@compile_options
+def advise_command(model: Path, shapes: Path, threads: int, rounds: int, block_ms: float, as_json: bool,
+                   **arguments: Any) -> None:  # fmt: skip
+    """Measure which variants of MODEL (.onnx) pay for the shapes that come, and what each one costs."""
+    from onnxc import advise, bench, bench_report
+
+    plan = bench.Plan(threads, rounds, block_ms / 1e3)
+    options = compile_arguments(arguments)
+    with temporary_folder() as folder, Terminal(arguments["verbose"]) as terminal:
+        candidates = advise.advise(model, shapes, options, plan, folder, terminal)
+    if as_json:
+        click.echo(json.dumps(advise.as_json(candidates), indent=1))
+    else:
+        click.echo(advise.as_table(candidates, shlex.quote, bench_report.duration), nl=False)
+
+
 @commands.command("inspect")
 @click.argument("model", type=Path)
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
@@ -266,18 +308,20 @@ def demo_command(folder: Path) -> None:
 
 
 @contextmanager
-def open_session(model: Path, threads: int | None, arguments: dict[str, Any]) -> Iterator[InferenceSession]:
+def open_session(
+    model: Path, threads: int | None, arguments: dict[str, Any], trace: Callable[[str], object] | None = None
+) -> Iterator[InferenceSession]:
     """A session on an artefact, or on an ONNX model that is compiled with progress on the terminal."""
     from onnxc.api import InferenceSession, compile_for_here, needs_compiling
 
     if not needs_compiling(model):
-        yield InferenceSession(model, threads=threads)
+        yield InferenceSession(model, threads=threads, trace=trace)
         return
     options = compile_arguments(arguments)
     with temporary_folder() as folder:
         with Terminal(options.get("verbose", False)) as terminal:
             artefact = compile_for_here(model, folder, options, terminal)
-        yield InferenceSession(artefact, threads=threads)
+        yield InferenceSession(artefact, threads=threads, trace=trace)
 
 
 def make_feeds(
@@ -312,4 +356,7 @@ def read_options(arguments: dict[str, Any]) -> Options:
 def compile_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     """Those of a command's arguments that are set fields of Options."""
     chosen = {name: value for name, value in arguments.items() if name in OPTION_NAMES and value is not None}
-    return {**chosen, "cache": not arguments["no_cache"]}
+    if arguments.get("isa") is not None:
+        chosen["isa"] = tuple(name.strip() for name in arguments["isa"].split(","))
+    generic = {"generic": False} if arguments.get("no_generic") else {}
+    return {**chosen, **generic, "cache": not arguments["no_cache"]}

@@ -28,10 +28,14 @@ JOBS_PER_WORKER = 400
 
 @dataclass(frozen=True)
 class Job:
-    """A kernel to compile. `text` and the target say all that decides the result; `name` is for people."""
+    """A kernel to compile. `text` and the target say all that decides the result; `name` is for people.
+
+    `target`: None is the pool's.
+    """
 
     name: str
     text: str
+    target: Target | None = None
 
 
 Build = Callable[[Job, Target], bytes]
@@ -39,7 +43,10 @@ Told = Callable[[int, int], None]
 
 
 class CompilePool:
-    """Compiles jobs for one target in up to `processes` processes (None: the CPUs this process may use)."""
+    """Compiles jobs in up to `processes` processes (None: the CPUs this process may use).
+
+    They are for `target` unless they say otherwise.
+    """
 
     def __init__(self, target: Target, processes: int | None = None, *, cache: ObjectCache | None = None) -> None:
         self.target = target
@@ -53,46 +60,51 @@ class CompilePool:
         are raised when all jobs are through: one as it is, several as Refusals; a CompilerBug, or the death of a
         worker, which is charged to its job and leaves the job's text in a file, is raised at once.
         """
-        results: dict[str, bytes] = {}
+        results: dict[tuple[str, str], bytes] = {}
         refused: list[OnnxcError] = []
-        total = len({job.text for job in jobs})
+        total = len({self._what(job) for job in jobs})
         for done, (job, result) in enumerate(self.stream(build, jobs), 1):
             if isinstance(result, OnnxcError):
                 refused.append(result)
             else:
-                results[job.text] = result
+                results[self._what(job)] = result
             if told is not None:
                 told(done, total)
         if refused:
             raise refused[0] if len(refused) == 1 else Refusals(refused)
-        return [results[job.text] for job in jobs]
+        return [results[self._what(job)] for job in jobs]
 
     def stream(self, build: Build, jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | OnnxcError]]:
         """The distinct jobs with their results, in the order in which they become ready."""
-        distinct = list({job.text: job for job in reversed(jobs)}.values())[::-1]
-        keys: dict[str, str] = {}
+        distinct = list({self._what(job): job for job in reversed(jobs)}.values())[::-1]
+        keys: dict[Job, str] = {}
         missing = []
         for job in distinct:
             if self.cache is not None and self.cache.enabled:
-                keys[job.text] = cache_key(f"{build.__module__}.{build.__qualname__}", self.target.key, job.text)
-                if (found := self.cache.get(keys[job.text])) is not None:
+                target = job.target or self.target
+                keys[job] = cache_key(f"{build.__module__}.{build.__qualname__}", target.key, job.text)
+                if (found := self.cache.get(keys[job])) is not None:
                     yield job, found
                     continue
             missing.append(job)
         missing.sort(key=lambda job: -len(job.text))  # the longest first, so that none is left alone at the end
         for job, result in self._build(build, missing):
             if self.cache is not None and isinstance(result, bytes):
-                self.cache.put(keys.get(job.text, ""), result)
+                self.cache.put(keys.get(job, ""), result)
             yield job, result
         if self.cache is not None:
             self.cache.trim()
+
+    def _what(self, job: Job) -> tuple[str, str]:
+        """All that decides the result."""
+        return job.text, (job.target or self.target).key
 
     def _build(self, build: Build, jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | OnnxcError]]:
         waiting = iter(range(len(jobs)))
         workers: list[Worker] = []
 
         def run(number: int) -> bytes | OnnxcError | CompilerBug:
-            return _guarded(build, jobs[number], self.target)
+            return _guarded(build, jobs[number], jobs[number].target or self.target)
 
         try:
             with selectors.DefaultSelector() as ready:

@@ -97,7 +97,7 @@ def _variants(variants: Sequence[Variant], features: Mapping[str, int]) -> list[
             "    onnxc_env *, const void *const *, const int64_t *, void *const *, void *);",
             _array("onnxc_guard", f"variant_{i}_guards", guards),
             f"static const onnxc_variant variant_{i} = {{{quote(v.name)}, {quote(v.target)}, UINT64_C({mask:#x}), "
-            f"{_c_int(v.workspace)}, variant_{i}_guards, {v.prepare}, {v.run}, {len(guards)}, 0}};",
+            f"{_c_int(v.workspace)}, variant_{i}_guards, {v.prepare}, {v.run}, {len(guards)}, {v.kernels}}};",
         ]
     return [*lines, _array("const onnxc_variant *", "variants", [f"&variant_{i}" for i in range(len(variants))])]
 

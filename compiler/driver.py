@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,26 +12,30 @@ from typing import TYPE_CHECKING
 from mlir import ir
 
 from onnxc import importer
-from onnxc.artefact import Artefact, write_artefact
+from onnxc.artefact import Artefact, Code, write_artefact
 from onnxc.build_kernel import kernel_llvm_text, kernel_loops_text
-from onnxc.compile_pool import Job
+from onnxc.dialects.dims import Facts
+from onnxc.dialects.weights import SharedWeights, WeightStore
 from onnxc.emit_object import lower_to_llvm
 from onnxc.errors import REFUSED, OnnxcError, Refusals
 from onnxc.link import check_output, write_output
-from onnxc.manifest import Value
+from onnxc.manifest import ANY
 from onnxc.options import LEVELS, Options
 from onnxc.override_file import read_overrides
+from onnxc.passes.artefact_parts import Parts
 from onnxc.passes.choices import Choices
 from onnxc.passes.contract import Program
 from onnxc.passes.main.shims import with_shims
 from onnxc.passes.overrides import Override
 from onnxc.pipeline import PIPELINE, has_lowering
 from onnxc.progress import SILENT, Progress
+from onnxc.realisations import Realisation, realisations, targets_for
 from onnxc.refusals import complete_refusals
 from onnxc.report import trade_line
-from onnxc.signature import input_values, output_values
-from onnxc.targets import Target, target_for
+from onnxc.signature import input_symbols, input_values, output_values
+from onnxc.targets import Target
 from onnxc.tuning.chosen import chosen_for
+from onnxc.variants import Variant, find_variants, read_spec
 
 if TYPE_CHECKING:
     import onnx
@@ -38,10 +43,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PassOptions:
-    """What passes read: the compilation's options and its resolved target."""
+    """What passes read: the compilation's options, the resolved target, and the dims that have one value."""
 
     options: Options
     target: Target
+    dims: Mapping[str, int]
     choices: Choices | None = None
     overrides: tuple[Override, ...] = ()
 
@@ -61,10 +67,6 @@ class PassOptions:
     def verify(self) -> bool:
         return self.options.verify
 
-    @property
-    def dims(self):
-        return self.options.dims
-
 
 @dataclass
 class Report:
@@ -76,13 +78,15 @@ class Report:
     weights: int = 0
     size: int = 0
     seconds: float = 0.0
+    variants: int = 1
     passes: list[tuple[str, float]] = field(default_factory=list)
     log: list[tuple[str, str]] = field(default_factory=list)
 
     def summary(self) -> str:
         """One line for people."""
+        several = f"{self.variants} variants, " if self.variants > 1 else ""
         return (
-            f"{self.output}: {self.size / 1e6:.2f} MB for {self.target}, {self.kernels} kernels, "
+            f"{self.output}: {self.size / 1e6:.2f} MB for {self.target}, {several}{self.kernels} kernels, "
             f"{self.weights / 1e6:.2f} MB of weights, {self.seconds:.2f} s"
         )
 
@@ -92,42 +96,57 @@ class Compilation:
 
     def __init__(self, options: Options, progress: Progress):
         self.options, self.progress = options, progress
-        self.target = target_for(options.mcpu, options.target)
-        self.report = Report(Path(), str(self.target))
+        self.targets = targets_for(options.isa, options.mcpu, options.target)
+        self.report = Report(Path(), ", ".join(map(str, self.targets)))
         self.stages = 0
-        self.pass_options = PassOptions(
-            options, self.target, self._choices(), read_overrides(options.override) if options.override else ()
-        )
+        self.weights, self.parts = WeightStore(), Parts()
+        self.overrides = read_overrides(options.override) if options.override else ()
+        self._choices: dict[Target, Choices | None] = {}
 
-    def _choices(self) -> Choices | None:
-        """What tuning has found for the target; warns of what cannot be used of it."""
-        chosen, warnings = chosen_for(self.options.tuning, self.target, self.options.threads)
-        for line in warnings:
-            self.progress.say(f"warning: {line}")
-        return chosen
+    def choices(self, target: Target) -> Choices | None:
+        """What tuning has found for the target; warns, once, of what cannot be used of it."""
+        if target not in self._choices:
+            chosen, warnings = chosen_for(self.options.tuning, target, self.options.threads)
+            for line in warnings:
+                self.progress.say(f"warning: {line}")
+            self._choices[target] = chosen
+        return self._choices[target]
 
-    def import_model(self, model: Path | onnx.ModelProto, name: str) -> Program:
+    def import_model(
+        self, source: importer.Source | Path | onnx.ModelProto, name: str, one: Realisation | None = None
+    ) -> Program:
+        """The model at graph level, with dims as the options and the realisation (None: generic) bind them."""
         self.progress.stage("import")
         start = time.perf_counter()
-        program = importer.import_model(model, self.pass_options, has_lowering=has_lowering)
-        program.name = name
+        dims = {**self.options.dims, **(one.variant.values if one else {})}
+        target = one.target if one else self.targets[0]
+        options = PassOptions(self.options, target, dims, self.choices(target), self.overrides)
+        weights = SharedWeights(self.weights) if self.options.several else self.weights
+        program = importer.import_model(source, options, has_lowering=has_lowering, weights=weights)
+        program.parts, program.name = self.parts, name + (one.suffix if one else "")
+        if one:
+            program.facts = _facts(program, one.variant)
         program.notes["model_bytes"] = sum(map(program.weights.nbytes, program.weights))
         self._timed("import", start)
         self._save("graph-import", lambda: module_text(program))
         return program
 
     def run_passes(self, program: Program, until: str) -> None:
-        """Runs all passes up to level `until`, those that stay on it included."""
+        """Runs all passes up to level `until`, those that stay on it included, but those that it has run before."""
+        done = program.notes.setdefault("passes", [])
         for level, passes in PIPELINE.items():
-            if level == "kernels":
+            if level == "tensor" and "outputs" not in program.notes:
                 with program.context:
                     program.notes["outputs"] = output_values(program)
-            for function in passes:
+            for place, function in enumerate(passes):
                 if LEVELS.index(function.gives.name) > LEVELS.index(until):
                     return
+                if (level, place) in done:
+                    continue
                 start = time.perf_counter()
                 self.progress.stage(function.__name__)
                 function(program)
+                done.append((level, place))
                 self._timed(function.__name__, start)
                 self._save(f"{function.gives.name}-{function.__name__}", lambda: module_text(program))
 
@@ -161,18 +180,39 @@ class Compilation:
         self._save("llvm", lambda: self.llvm_text(program))
         return text
 
-    def kernels(self, program: Program) -> list[Job]:
-        return [Job(name, text) for name, text in program.notes["kernels"].items()]
-
     def loops_text(self, program: Program) -> str:
         """Main and every kernel at level loops."""
-        kernels = [kernel_loops_text(job.text, self.target) for job in self.kernels(program)]
+        kernels = [kernel_loops_text(text, program.options.target) for text in program.notes["kernels"].values()]
         return "\n".join([module_text(program), *kernels])
 
     def llvm_text(self, program: Program) -> str:
         """Main, once it is at level llvm, and every kernel at this level."""
-        kernels = [kernel_llvm_text(job.text, self.target) for job in self.kernels(program)]
+        kernels = [kernel_llvm_text(text, program.options.target) for text in program.notes["kernels"].values()]
         return "\n".join([module_text(program), *kernels])
+
+    def realise(self, program: Program, one: Realisation) -> Code:
+        """The passes below the tensor level and main's code, for one realisation."""
+        with complete_refusals(program):
+            self.run_passes(program, "loops")
+        self.progress.stage("code")
+        notes = program.notes
+        return Code(one, program.name, notes["workspace"], self.to_llvm(program), notes["kernels"], notes["report"])
+
+
+def _facts(program: Program, variant: Variant) -> Facts:
+    """What the variant's ranges and multiples say of the program's symbols."""
+    with program.context:
+        symbols = list(input_symbols(program))
+    ranges: dict[str, tuple[int, int | None]] = {}
+    multiples: dict[str, int] = {}
+    for guard in variant.guards:
+        if guard.low == guard.high:  # the dim is bound
+            continue
+        if guard.low > 0 or guard.high != ANY:
+            ranges[symbols[guard.dim]] = guard.low, None if guard.high == ANY else guard.high
+        if guard.multiple > 1:
+            multiples[symbols[guard.dim]] = guard.multiple
+    return Facts(ranges, multiples)
 
 
 def module_text(program: Program) -> str:
@@ -189,26 +229,27 @@ def compile_model(model: Path | onnx.ModelProto, output: Path, options: Options,
     if isinstance(model, Path) and output.exists() and model.exists() and output.samefile(model):
         raise OnnxcError("the output is the model itself", file=output, exit_code=2)
     run = Compilation(options, progress)
-    progress.say(f"compiling for {run.target}")
-    program = run.import_model(model, options.symbol(output))
-    with program.context:
-        inputs = input_values(program)
-    until = options.emit or "loops"  # an .mlir output has a level
-    with complete_refusals(program):
-        run.run_passes(program, "loops" if until == "llvm" else until)
-    run.tell(program)
-    run.report.kernels = len(program.notes.get("kernels", ()))
+    progress.say(f"compiling for {run.report.target}")
     if kind == "mlir":
-        write_output(output, _level_text(run, program, until).encode())
+        write_output(output, _level_text(run, importer.read_model(model), options.symbol(output)).encode())
     else:
-        _write(run, program, inputs, kind, output)
-    run.report.output, run.report.log = output, program.log
+        artefact = _realisations(run, importer.read_model(model), options.symbol(output))
+        run.report.weights = artefact.parts.weight_bytes
+        run.report.kernels, run.report.variants = len(artefact.kernels), len(artefact.codes)
+        write_artefact(artefact, kind, output, progress)
+    run.report.output = output
     run.report.size = output.stat().st_size
     run.report.seconds = time.perf_counter() - start
     return run.report
 
 
-def _level_text(run: Compilation, program: Program, level: str) -> str:
+def _level_text(run: Compilation, source: importer.Source, name: str) -> str:
+    """The module at the level that an .mlir output shows."""
+    program, level = run.import_model(source, name), run.options.emit or "loops"
+    with complete_refusals(program):
+        run.run_passes(program, "loops" if level == "llvm" else level)
+    run.tell(program)
+    run.report.kernels, run.report.log = len(program.notes.get("kernels", ())), program.log
     if level == "loops":
         return run.loops_text(program)
     if level == "llvm":
@@ -217,20 +258,56 @@ def _level_text(run: Compilation, program: Program, level: str) -> str:
     return module_text(program)
 
 
-def _write(run: Compilation, program: Program, inputs: tuple[Value, ...], kind: str, output: Path) -> None:
-    run.progress.stage("code")
-    main = run.to_llvm(program)
-    outputs = program.notes["outputs"]
-    artefact = Artefact(program, inputs, outputs, run.target, run.options, run.kernels(program), main)
-    run.report.weights = artefact.weight_bytes
-    write_artefact(artefact, kind, output, run.progress)
+def _realisations(run: Compilation, source: importer.Source, name: str) -> Artefact:
+    """The artefact's parts: the generic program tells its signature, then each realisation is compiled in turn."""
+    options = run.options
+    first = run.import_model(source, name)
+    with first.context:
+        inputs = input_values(first)
+    chosen = find_variants([read_spec(text) for text in options.variants], inputs)
+    with complete_refusals(first):
+        run.run_passes(first, "tensor")
+    signature, metadata = (inputs, first.notes["outputs"]), first.notes.get("metadata", {})
+    codes = []
+    for one in realisations(chosen, options.generic, run.targets):
+        program: Program | None = first
+        if one.variant.bounds or one.target is not run.targets[0]:
+            program = _variant(run, source, name, one)
+        else:
+            first.name = name + one.suffix
+        with _naming(one if options.several else None):
+            codes.append(run.realise(program, one))
+        run.tell(program)
+        run.report.log += program.log
+    codes.sort(key=lambda code: code.realisation.number)
+    return Artefact(name, *signature, metadata, run.targets[0], options, codes, run.parts, run.weights)
+
+
+def _variant(run: Compilation, source: importer.Source, name: str, one: Realisation) -> Program:
+    """One realisation's program at level tensor."""
+    with _naming(one):
+        program = run.import_model(source, name, one)
+        with complete_refusals(program):
+            run.run_passes(program, "tensor")
+    return program
+
+
+@contextmanager
+def _naming(one: Realisation | None) -> Iterator[None]:
+    """A refusal says in which realisation the model is refused."""
+    try:
+        yield
+    except OnnxcError as error:
+        for each in error.errors if isinstance(error, Refusals) and one else [error] if one else []:
+            each.message = f"{each.message} (in {one.label})"
+        raise
 
 
 def check_model(model: Path | onnx.ModelProto, options: Options) -> list[OnnxcError]:
     """Every node that cannot be compiled, with the reason; nothing is compiled."""
     run = Compilation(options, SILENT)
     try:
-        program = run.import_model(model, "model")
+        program = run.import_model(importer.read_model(model), "model")
         with complete_refusals(program):
             run.run_passes(program, "loops")
     except OnnxcError as error:

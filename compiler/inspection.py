@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from onnxc.report import readable_size, report_lines
-from onnxc.runtime import Library, NodeArg
-from onnxc.runtime.abi import onnxc_variant
+from onnxc.runtime import Library, NodeArg, Variant
 
-#: Guards reach up to here where there is no upper limit.
-ANY = 2**63 - 1
 #: how much of a text in the metadata is shown to people
 LONGEST_TEXT = 100
 
@@ -34,7 +30,7 @@ def inspect_artefact(path: Path) -> dict[str, Any]:
         "outputs": [_value(argument) for argument in library.outputs],
         "dims": _dim_names(library),
         "weights": {"bytes": descriptor.weights_bytes, "file": side_file and side_file.decode()},
-        "variants": [_variant(variant, library) for variant in library.variants],
+        "variants": [_variant(variant) for variant in library.variants],
         "metadata": library.metadata,
         **({} if report is None else {"report": report}),
     }
@@ -56,7 +52,8 @@ def as_text(facts: dict[str, Any]) -> str:
             lines.append(f"{label:9} {value['name']}: {value['type']} [{', '.join(map(_dim, value['shape']))}]")
     lines.append(f"dims      {', '.join(facts['dims']) or 'all fixed'}")
     for variant in facts["variants"]:
-        lines.append(f"variant   {variant['name']}: {variant['target']}, workspace {_workspace(variant)}")
+        kernels = "" if variant["kernels"] is None else f"{variant['kernels']} kernels, "
+        lines.append(f"variant   {variant['name']}: {variant['target']}, {kernels}workspace {_workspace(variant)}")
         if variant["guards"]:
             lines.append(f"          where {' and '.join(variant['guards'])}")
         lines.append(f"          needs {', '.join(variant['features']) or 'no CPU feature'}")
@@ -95,33 +92,8 @@ def _value(argument: NodeArg) -> dict[str, Any]:
     return {"name": argument.name, "type": argument.type, "shape": argument.shape}
 
 
-def _variant(variant: onnxc_variant, library: Library) -> dict[str, Any]:
-    owners = [(arg.name, axis, dim) for arg in library.inputs for axis, dim in enumerate(arg.shape)]
-    return {
-        "name": _text(variant.name),
-        "target": _text(variant.target),
-        "features": [name for bit, name in enumerate(library.feature_names) if variant.features >> bit & 1],
-        "workspace_bytes": None if variant.workspace_bytes < 0 else variant.workspace_bytes,
-        "guards": [_guard(variant.guards[i], owners) for i in range(variant.guard_count)],
-    }
-
-
-def _guard(guard: Any, owners: Sequence[tuple[str, int, Any]]) -> str:
-    """`batch=1`, `seq=1..512`, `h%32=0`; unnamed dims are INPUT.AXIS."""
-    owner, axis, dim = owners[guard.dim]
-    name = dim if isinstance(dim, str) else f"{owner}.{axis}"
-    if guard.low == guard.high:
-        return f"{name}={guard.low}"
-    terms = [f"{name}%{guard.multiple}=0"] if guard.multiple > 1 else []
-    if guard.high != ANY:
-        terms.append(f"{name}={guard.low}..{guard.high}")
-    elif guard.low > 0:
-        terms.append(f"{name}>={guard.low}")
-    return " and ".join(terms) or f"any {name}"
-
-
-def _text(text: Any) -> str:
-    return text.decode("utf-8", "replace") if isinstance(text, bytes) else str(text)
+def _variant(variant: Variant) -> dict[str, Any]:
+    return {**variant._asdict(), "features": list(variant.features), "guards": list(variant.guards)}
 
 
 def _dim(dim: int | str | None) -> str:

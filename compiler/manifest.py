@@ -44,7 +44,7 @@ class Variant:
     """One compiled realisation: the symbols of its two entries, and where it may run.
 
     `features` are LLVM's names; those that no generated code can use are ignored. `workspace` is -1 where it depends on
-    the shapes.
+    the shapes; `kernels` is how many functions it calls.
     """
 
     name: str
@@ -54,6 +54,7 @@ class Variant:
     features: tuple[str, ...] = ()
     guards: tuple[Guard, ...] = ()
     workspace: int = -1
+    kernels: int = 0
 
 
 @dataclass(frozen=True)
@@ -94,7 +95,7 @@ class Manifest:
     @property
     def ordered_variants(self) -> tuple[Variant, ...]:
         """The variants in the order in which they are tried."""
-        return tuple(sorted(self.variants, key=_specificity))
+        return tuple(sorted(self.variants, key=specificity))
 
 
 def identifier(name: str) -> str:
@@ -108,6 +109,7 @@ def weights_trailer(digest: str) -> bytes:
     return WEIGHTS_MAGIC + digest.encode("ascii").ljust(64, b"0")[:64]
 
 
-def _specificity(variant: Variant) -> list[tuple[int, int]]:
+def specificity(variant: Variant) -> list[tuple[int, int]]:
+    """Sorts the more specific variants first."""
     # one (3, 0) at the end: more guards of the same kinds come before fewer
     return [*sorted(guard.rank for guard in variant.guards), (3, 0)]

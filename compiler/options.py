@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnxc.dialects.errors import UNREADABLE, OnnxcError
 from onnxc.manifest import identifier
+from onnxc.variants import read_spec
 
 if TYPE_CHECKING:
     from onnxc.passes.choices import Choices
@@ -41,6 +42,9 @@ class Options:
     threads       1 leaves the thread code out; None: the artefact can use threads, their number is set at run time
     cache         use the object cache
     jobs          processes that compile kernels; None: the CPUs this process may use
+    variants      conditions of dims, such as "batch=1,seq=1..512", each of which gets code of its own
+    generic       code for all other shapes, too
+    isa           CPUs or ISA levels, each of which gets code of its own (instead of `mcpu`)
     strict        no algorithm that gives other bits than the plain one (Winograd's filtering)
     tuning        a file of tuning records, or Records, that the passes prefer to their heuristics
     override      a TOML file with algorithms, schedules and precisions of nodes by name
@@ -58,6 +62,9 @@ class Options:
     threads: int | None = None
     cache: bool = True
     jobs: int | None = None
+    variants: tuple[str, ...] = ()
+    generic: bool = True
+    isa: tuple[str, ...] = ()
     strict: bool = False
     tuning: Path | Records | Choices | None = None
     override: Path | None = None
@@ -83,8 +90,29 @@ class Options:
             value = getattr(self, name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise _wrong(f"{name} is set to {value!r}", why="it is a positive integer")
+        self._check_variants()
         if self.name is not None and not _SYMBOL.match(self.name):
             raise _wrong(f"'{self.name}' cannot prefix C symbols", why="it is letters, digits and underscores")
+
+    def _check_variants(self) -> None:
+        for name in ("variants", "isa"):
+            value = getattr(self, name)
+            if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+                raise _wrong(f"{name} is set to {value!r}", why="it is a sequence of texts")
+            object.__setattr__(self, name, tuple(value))
+        for text in self.variants:
+            read_spec(text)
+        if not self.generic and not self.variants:
+            raise _wrong("without the generic variant there is nothing to compile", hint="add a --variant")
+        if self.isa and self.mcpu is not None:
+            raise _wrong("the CPU is named twice, by --mcpu and by --isa", hint="leave one of them away")
+        if not all(self.isa):
+            raise _wrong("no CPU is named", hint="native, a CPU's or an ISA level's name")
+
+    @property
+    def several(self) -> bool:
+        """Whether the artefact holds more than one realisation of the model."""
+        return bool(self.variants) or len(self.isa) > 1
 
     @classmethod
     def of(cls, **options: Any) -> Options:
@@ -102,6 +130,8 @@ class Options:
             raise _wrong(f"cannot tell what to write from the name '{output}'", hint=f"end it in {', '.join(KINDS)}")
         if kind == "mlir" and self.emit is None:
             raise _wrong(f"'{output}' does not say which level to write", hint=f"add --emit {'|'.join(LEVELS)}")
+        if kind == "mlir" and self.several:
+            raise _wrong("a level is written of one variant", hint="leave away --variant and --isa")
         if kind != "mlir" and self.emit is not None:
             raise _wrong(
                 f"a level is written as .mlir, not as '{output.suffix}'", hint="end the output's name in .mlir"

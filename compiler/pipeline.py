@@ -33,6 +33,7 @@ from onnxc.passes.recognise import recognise
 from onnxc.passes.recognise_attention import recognise_attention
 from onnxc.passes.remove_dead import remove_dead
 from onnxc.passes.scan_to_loop import scan_to_loop
+from onnxc.passes.share_layouts import share_layouts
 from onnxc.passes.simplify import simplify
 from onnxc.passes.to_nhwc import to_nhwc
 from onnxc.passes.use_fft import use_fft
@@ -84,7 +85,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         group_operators,
     ),
     "tensor": (join_in_place, outline_kernels),
-    "kernels": (choose_schedules, pack_weights, plan_memory, describe_kernels, emit_main),
+    "kernels": (choose_schedules, share_layouts, pack_weights, plan_memory, describe_kernels, emit_main),
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from mlir import ir
 from onnx import TensorProto
@@ -28,6 +28,12 @@ def input_values(program: Program) -> tuple[Value, ...]:
     names = program.notes.get("dim_names", {})
     arguments = main.regions[0].blocks[0].arguments
     return _values(program, "input_names", [a.type for a in arguments], lambda d: names.get(str(d), str(d)))
+
+
+def input_symbols(program: Program) -> Iterator[str]:
+    """The dims of all inputs, one after another, as the program spells them."""
+    for argument in _main(program).regions[0].blocks[0].arguments:
+        yield from map(str, Tensor.of(argument.type).dims)
 
 
 def output_values(program: Program) -> tuple[Value, ...]:

@@ -142,6 +142,49 @@ class WeightStore:
         return key
 
 
+class SharedWeights(WeightStore):
+    """One program's entries of a store that several programs fill: content that is equal has one key in all of them.
+
+    It lists its own entries only, so that what a program reads of its weights does not depend on the others.
+    """
+
+    def __init__(self, store: WeightStore) -> None:
+        self._store = store
+        self._keys: dict[str, None] = {}
+
+    def add(self, array: np.ndarray, hint: str) -> str:
+        return self._own(self._store.add(array, hint))
+
+    def add_lazy(self, key: str, shape: tuple[int, ...], dtype: np.dtype, make: Callable[[], np.ndarray]) -> str:
+        return self._own(self._store.add_lazy(key, shape, dtype, make))
+
+    def get(self, key: str) -> np.ndarray:
+        return self._store.get(key)
+
+    def shape(self, key: str) -> tuple[int, ...]:
+        return self._store.shape(key)
+
+    def dtype(self, key: str) -> np.dtype:
+        return self._store.dtype(key)
+
+    def drop(self, key: str) -> None:
+        """Forgets it here: other programs may still refer to it."""
+        self._keys.pop(key, None)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._keys)
+
+    def __len__(self) -> int:
+        return len(self._keys)
+
+    def _own(self, key: str) -> str:
+        self._keys[key] = None
+        return key
+
+
 def _sample(array: np.ndarray) -> tuple:
     """A cheap fingerprint that equal arrays share: shape, type and a few elements, so mapped pages stay unread."""
     flat = array.reshape(-1)
@@ -157,6 +200,8 @@ def _same(a: np.ndarray, b: np.ndarray) -> bool:
         return False
     if a is b or a.dtype == np.object_:
         return a is b or a.tolist() == b.tolist()
+    if a.ctypes.data == b.ctypes.data and a.strides == b.strides:  # one map of the model's file
+        return True
     left, right = _bytes(a), _bytes(b)
     return all(np.array_equal(left[i : i + _CHUNK], right[i : i + _CHUNK]) for i in range(0, len(left), _CHUNK))
 

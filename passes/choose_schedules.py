@@ -33,7 +33,6 @@ Schedule = Mapping[str, int | str]
 @transforms(KERNELS, KERNELS)
 def choose_schedules(program: Program) -> None:
     """See the file's docstring. OnnxcError where a node asks for what its kernel cannot do."""
-    i64 = ir.IntegerType.get_signless(64)
     chooser = _Chooser(program)
     for function in program.module.body.operations:
         if "kernel.kind" not in function.attributes:
@@ -41,14 +40,22 @@ def choose_schedules(program: Program) -> None:
         kernel = KernelFunction.of(function)
         kind = KINDS[kernel.kind]
         if hasattr(kind, "choose"):
-            entries = chooser.schedule(kernel, kind).items()
-            function.attributes["kernel.schedule"] = ir.DictAttr.get(
-                {k: ir.IntegerAttr.get(i64, v) if isinstance(v, int) else ir.StringAttr.get(v) for k, v in entries}
-            )
-        elif "schedule" in kernel.root.op.attributes:
+            set_schedule(kernel, kind, chooser.schedule(kernel, kind))
+            continue
+        if "schedule" in kernel.root.op.attributes:
             raise chooser.refused(kernel, f"kernels of kind {kernel.kind} have no schedule")
-        set_launch(function, kind.launch(kernel))
+        set_schedule(kernel, kind, None)
     chooser.tell()
+
+
+def set_schedule(kernel: KernelFunction, kind: ModuleType, schedule: Schedule | None) -> None:
+    """Gives the kernel a schedule (None: its kind has none) and the launch that follows."""
+    i64, attributes = ir.IntegerType.get_signless(64), kernel.func.attributes
+    if schedule is not None:
+        attributes["kernel.schedule"] = ir.DictAttr.get(
+            {k: ir.IntegerAttr.get(i64, v) if isinstance(v, int) else ir.StringAttr.get(v) for k, v in schedule.items()}
+        )
+    set_launch(kernel.func, kind.launch(kernel))
 
 
 class _Chooser:

@@ -13,6 +13,7 @@ from onnxc.dialects.dims import Facts
 from onnxc.dialects.errors import CompilerBug
 from onnxc.dialects.levels import Level
 from onnxc.dialects.weights import WeightStore
+from onnxc.passes.artefact_parts import Parts
 from onnxc.passes.choices import Choices
 
 PassFunction = Callable[["Program"], None]
@@ -61,6 +62,7 @@ class Program:
     log       facts for the report and -v, in order: (pass, text)
     warnings  what everybody should read: lines
     notes     what later stages need and IR cannot hold, by pass
+    parts     what the program has in common with the other realisations of its artefact
     """
 
     module: ir.Module
@@ -72,6 +74,7 @@ class Program:
     log: list[tuple[str, str]] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     notes: dict[str, Any] = field(default_factory=dict)
+    parts: Parts = field(default_factory=Parts)
 
     @property
     def context(self) -> ir.Context:

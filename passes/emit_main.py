@@ -4,8 +4,8 @@ Before:  func.func @main(%x: tensor<?x4xf32, ["N", 4]>) -> … {kernel.call, ker
 After:   func.func @<name>_prepare(in_dims, out_dims, workspace_bytes) -> i32
          func.func @<name>_run(env, inputs, in_dims, outputs, workspace) -> i32
 The signatures are those of runtime_stub/onnxc.h. A positive result is an entry of the error table
-(`program.notes["errors"]`), -1 is "out of memory". Weights get their offsets here (`program.notes["weights"]`, bytes),
-and `program.notes["workspace"]` is the workspace's size in bytes, a dim.
+(`program.parts.errors`), -1 is "out of memory". Weights get their offsets here (`program.parts.weights`), kernels their
+symbols; `program.notes["workspace"]` is the workspace's size in bytes, a dim.
 Leaves:  no onnx or kernel op in main; the kernels' functions are moved out into `program.notes["kernels"]`, as text.
 """
 
@@ -27,8 +27,7 @@ def emit_main(program: Program) -> None:
     """See the file's docstring."""
     functions = list(program.module.body.operations)
     main = next(f for f in functions if "kernel.kind" not in f.attributes)
-    kernels = {ir.StringAttr(f.attributes["sym_name"]).value: f for f in functions if f is not main}
-    program.notes["errors"] = []
+    kernels = _named(program, main, [f for f in functions if f is not main])
     program.notes["workspace"] = dims.parse(ir.StringAttr(main.attributes["workspace"]).value)
     program.notes["kernels"] = {name: str(f.operation) for name, f in sorted(kernels.items())}
     with ir.InsertionPoint(program.module.body):
@@ -40,6 +39,30 @@ def emit_main(program: Program) -> None:
             f.operation.erase()
         for name in sorted(kernels):
             _declare(name, "(!llvm.ptr, i64, i64) -> ()")
+
+
+def _named(program: Program, main: ir.Operation, kernels: list[ir.Operation]) -> dict[str, ir.Operation]:
+    """The kernels by the symbols that they have in the artefact, where another one may have their own."""
+    target = getattr(getattr(program.options, "target", None), "key", "")
+    renamed: dict[str, str] = {}
+    found: dict[str, ir.Operation] = {}
+    for kernel in kernels:
+        own = ir.StringAttr(kernel.attributes["sym_name"]).value
+        name = program.parts.kernel_name(own, str(kernel.operation), target)
+        found[name] = kernel
+        if name != own:
+            renamed[own] = name
+            kernel.attributes["sym_name"] = ir.StringAttr.get(name)
+
+    def rename(op: ir.Operation) -> ir.WalkResult:
+        if op.name == "kernel.call":
+            callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+            op.attributes["callee"] = ir.FlatSymbolRefAttr.get(renamed.get(callee, callee))
+        return ir.WalkResult.ADVANCE
+
+    if renamed:
+        main.operation.walk(rename)
+    return found
 
 
 def _declare(name: str, type_: str) -> None:

@@ -55,6 +55,7 @@ def _packed(program: Program, constant: ir.Operation, packing: Packing, ip: ir.I
     key = ir.StringAttr(constant.attributes["weight"]).value
     element = Tensor.of(constant.results[0].type).elem
     name, dtype = f"{key}:{packing.layout}", dtype_of(element)
+    program.parts.note_packing(key, packing)
     packed = weights.add_lazy(name, packing.shape, dtype, lambda: packing.make(weights.get(key)))
     type_ = Tensor(element, packing.shape).type()
     return ir.Operation.create(

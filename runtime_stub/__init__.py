@@ -11,6 +11,7 @@ from onnxc.runtime.errors import (
 )
 from onnxc.runtime.library import Library, NodeArg
 from onnxc.runtime.session import InferenceSession, ModelMetadata
+from onnxc.runtime.variants import Variant
 
 __all__ = [
     "CpuError",
@@ -24,4 +25,5 @@ __all__ = [
     "NodeArg",
     "OutOfMemoryError",
     "SessionError",
+    "Variant",
 ]

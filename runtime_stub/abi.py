@@ -140,7 +140,7 @@ struct_onnxc_variant.__slots__ = [
     'prepare',
     'run',
     'guard_count',
-    'reserved',
+    'kernel_count',
 ]
 struct_onnxc_variant._fields_ = [
     ('name', String),
@@ -151,7 +151,7 @@ struct_onnxc_variant._fields_ = [
     ('prepare', onnxc_prepare_entry),
     ('run', onnxc_run_entry),
     ('guard_count', c_int32),
-    ('reserved', c_int32),
+    ('kernel_count', c_int32),
 ]
 
 onnxc_variant = struct_onnxc_variant
@@ -293,6 +293,7 @@ struct_onnxc_api.__slots__ = [
     'threads',
     'call',
     'cpu_features',
+    'explain',
 ]
 struct_onnxc_api._fields_ = [
     ('context_create', CFUNCTYPE(UNCHECKED(c_int32), POINTER(onnxc_model), POINTER(onnxc_options), POINTER(POINTER(onnxc_context)))),
@@ -305,12 +306,13 @@ struct_onnxc_api._fields_ = [
     ('threads', CFUNCTYPE(UNCHECKED(c_int32), POINTER(onnxc_context))),
     ('call', CFUNCTYPE(UNCHECKED(c_int32), POINTER(onnxc_model), POINTER(POINTER(None)), POINTER(POINTER(None)), POINTER(None))),
     ('cpu_features', CFUNCTYPE(UNCHECKED(uint64_t), )),
+    ('explain', CFUNCTYPE(UNCHECKED(None), POINTER(onnxc_context), String, c_size_t)),
 ]
 
 onnxc_api = struct_onnxc_api
 
 ONNXC_ABI_MAJOR = 1
 
-ONNXC_ABI_MINOR = 0
+ONNXC_ABI_MINOR = 1
 
 onnxc_env = struct_onnxc_env

@@ -17,6 +17,7 @@ from onnxc.runtime.element_types import STRING, numpy_type, numpy_type_text
 from onnxc.runtime.errors import InputError, InputTypeError, SessionError
 from onnxc.runtime.library import ERRORS, Library, NodeArg
 from onnxc.runtime.strings import packed_strings, read_strings
+from onnxc.runtime.variants import Variant
 
 MOST_PLANS = 64
 
@@ -180,10 +181,13 @@ class Caller:
         return ERRORS[status](self.library.message(self.context))
 
     @property
-    def variant(self) -> str | None:
+    def variant(self) -> Variant | None:
         """That served the last run; None before the first."""
-        found = self.library.api.variant(self.context)
-        return found.contents.name.decode("utf-8", "surrogateescape") if found else None
+        return self.library.variant_of(self.context)
+
+    def explanation(self) -> str:
+        """Which variant served the last run, and why no more specific one did."""
+        return self.library.explanation(self.context)
 
 
 def _dims(tensor: abi.onnxc_tensor) -> tuple[int, ...]:

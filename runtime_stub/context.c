@@ -1,6 +1,6 @@
 /* The context: all that changes between and during runs. */
 
-enum { MESSAGE_ROOM = 1024 };
+enum { MESSAGE_ROOM = 4096 };
 
 typedef struct context {
     onnxc_context head;

@@ -72,11 +72,7 @@ static int32_t check_cpu(context *c) {
     for (int32_t i = 0; i < m->variant_count; i++)
         if (!lacking(c, m->variants[i])) return ONNXC_OK;
     fail(c, ONNXC_BAD_CPU, "model '%s' was compiled for %s, but this CPU lacks", m->name, last->target);
-    for (int32_t bit = 0, first = 1; m->feature_names[bit]; bit++) {
-        if (!(lacking(c, last) >> bit & 1)) continue;
-        append(c->message, MESSAGE_ROOM, "%s %s", first ? "" : ",", m->feature_names[bit]);
-        first = 0;
-    }
+    append_lacking(c->message, MESSAGE_ROOM, c, last);
     return ONNXC_BAD_CPU;
 }
 

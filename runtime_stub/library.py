@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import functools
 import os
-from ctypes import POINTER, byref, c_char_p, c_int32, c_void_p, cast
+from ctypes import POINTER, addressof, byref, c_char_p, c_int32, c_void_p, cast, create_string_buffer
 from typing import Any
 
 from onnxc.runtime import abi, elf
 from onnxc.runtime.element_types import type_text
 from onnxc.runtime.errors import CpuError, InputError, LoadError, ModelError, OutOfMemoryError, SessionError
+from onnxc.runtime.variants import Variant, describe
 
 ERRORS: dict[int, type[SessionError]] = {
     abi.ONNXC_BAD_ARGUMENT: InputError,
@@ -19,6 +21,8 @@ ERRORS: dict[int, type[SessionError]] = {
     abi.ONNXC_BAD_WEIGHTS: LoadError,
     abi.ONNXC_MODEL_ERROR: ModelError,
 }
+
+_EXPLANATION_BYTES = 1 << 16
 
 # plain addresses instead of typed pointers: ctypes converts those faster
 RUN = ctypes.CFUNCTYPE(c_int32, c_void_p, c_void_p, c_int32, c_void_p, c_int32)
@@ -66,11 +70,32 @@ class Library:
         pairs = [descriptor.metadata[i] for i in range(descriptor.metadata_count)]
         self.metadata = {_text(pair.key): _text(pair.value) for pair in pairs}
 
-    @property
-    def variants(self) -> list[abi.onnxc_variant]:
-        """The variants' descriptors, in the order in which they are tried."""
-        descriptor = self.model.contents
-        return [descriptor.variants[i].contents for i in range(descriptor.variant_count)]
+    @functools.cached_property
+    def variants(self) -> list[Variant]:
+        """The variants in the order in which they are tried."""
+        return list(self._variants.values())
+
+    @functools.cached_property
+    def _variants(self) -> dict[int, Variant]:
+        """The variants by the addresses of their descriptors."""
+        descriptor, features = self.model.contents, self.feature_names
+        pointers = [descriptor.variants[i] for i in range(descriptor.variant_count)]
+        return {
+            addressof(p.contents): describe(p.contents, self.inputs, features, descriptor.abi_minor) for p in pointers
+        }
+
+    def variant_of(self, context: Any) -> Variant | None:
+        """That served the context's last call."""
+        found = self.api.variant(context)
+        return self._variants[addressof(found.contents)] if found else None
+
+    def explanation(self, context: Any) -> str:
+        """Which variant served the context's last call, and why no more specific one did."""
+        if self.model.contents.abi_minor < 1:
+            return str(self.variant_of(context))
+        text = create_string_buffer(_EXPLANATION_BYTES)
+        self.api.explain(context, cast(text, c_char_p), len(text))
+        return _text(text.value)
 
     @property
     def feature_names(self) -> list[str]:

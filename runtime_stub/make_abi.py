@@ -30,7 +30,7 @@ def UNCHECKED(result):
 
 
 '''
-INLINE = "context_create|context_destroy|output_shapes|run|message|context_variant|context_pool"
+INLINE = "context_create|context_destroy|output_shapes|run|message|context_variant|context_explain|context_pool"
 STDINT = """typedef signed char int8_t; typedef short int16_t; typedef int int32_t; typedef long long int64_t;
 typedef unsigned char uint8_t; typedef unsigned short uint16_t; typedef unsigned int uint32_t;
 typedef unsigned long long uint64_t;

@@ -21,7 +21,7 @@ extern "C" {
 
 /* A reader accepts a model of its own major version. Minor versions only add fields at the end of structs. */
 #define ONNXC_ABI_MAJOR 1
-#define ONNXC_ABI_MINOR 0
+#define ONNXC_ABI_MINOR 1
 
 enum {
     ONNXC_OK = 0,
@@ -84,7 +84,7 @@ typedef struct onnxc_variant {
     onnxc_prepare_entry prepare;
     onnxc_run_entry run;
     int32_t guard_count;
-    int32_t reserved;
+    int32_t kernel_count;    /* functions that a run calls; 0: not told (before minor version 1) */
 } onnxc_variant;
 
 typedef struct onnxc_pair {
@@ -146,6 +146,7 @@ typedef struct onnxc_api {
     int32_t (*threads)(const onnxc_context *);
     int32_t (*call)(const onnxc_model *, const void *const *, void *const *, void *);
     uint64_t (*cpu_features)(void);
+    void (*explain)(const onnxc_context *, char *, size_t); /* from minor version 1 on */
 } onnxc_api;
 
 /* On failure, too, *context is to be destroyed (its message tells why); NULL only for want of memory. */
@@ -177,6 +178,14 @@ static inline const char *onnxc_message(const onnxc_context *context) {
 /* That served the last successful call, or NULL. */
 static inline const onnxc_variant *onnxc_context_variant(const onnxc_context *context) {
     return context->model->api->variant(context);
+}
+
+/* Writes into `text`, of `room` bytes, which variant served the last call and why no more specific one did. */
+static inline void onnxc_context_explain(const onnxc_context *context, char *text, size_t room) {
+    if (context->model->abi_minor >= 1)
+        context->model->api->explain(context, text, room);
+    else if (room)
+        *text = 0;
 }
 
 static inline onnxc_pool *onnxc_context_pool(const onnxc_context *context) {

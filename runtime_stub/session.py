@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -13,9 +13,19 @@ from onnxc.runtime import abi
 from onnxc.runtime.caller import Caller
 from onnxc.runtime.errors import InputError
 from onnxc.runtime.library import Library, NodeArg
+from onnxc.runtime.variants import Variant
+
+if TYPE_CHECKING:
+    from onnxc.runtime.shape_record import ShapeRecord
 
 _process_pool: Any = None
 """The pool of the first threaded model: the models of a process share it (libraries stay loaded, so it stays)."""
+
+
+def _shape_record(path: str | os.PathLike[str], library: Library) -> ShapeRecord:
+    from onnxc.runtime.shape_record import ShapeRecord  # where it is asked for: json takes a millisecond
+
+    return ShapeRecord(path, [arg.name for arg in library.inputs])
 
 
 class ModelMetadata:
@@ -39,6 +49,8 @@ class InferenceSession:
     isa_mask       CPU features that may be used, as bits in the order of `Library.feature_names`; None: all
     weights_path   the weights' file, where it is not beside the model
     symbol         which model, where the library has several
+    record_shapes  a JSON file in which the shapes of runs are counted, for `onnxc advise`
+    trace          called after each run with a line that tells which variant ran, and why no more specific one did
 
     Raises LoadError for a file that is no compiled model for this machine (CpuError: for this CPU).
     """
@@ -51,6 +63,8 @@ class InferenceSession:
         isa_mask: int | None = None,
         weights_path: str | os.PathLike[str] | None = None,
         symbol: str | None = None,
+        record_shapes: str | os.PathLike[str] | None = None,
+        trace: Callable[[str], object] | None = None,
     ) -> None:
         if threads is not None and threads < 1:
             raise InputError(f"threads={threads}: a run needs at least one thread")
@@ -60,6 +74,8 @@ class InferenceSession:
         if weights_path is not None:
             self._options.weights_path = os.fsencode(weights_path)
         self._library = Library(path, symbol)
+        self._trace = trace
+        self._record = None if record_shapes is None else _shape_record(record_shapes, self._library)
         self._names = {arg.name: i for i, arg in enumerate(self._library.outputs)}
         self._all = list(range(len(self._library.outputs)))
         self._last = self._new_caller()
@@ -91,8 +107,14 @@ class InferenceSession:
             if wanted is not self._all and len(set(wanted)) < len(wanted):  # a name given twice: one array
                 distinct = list(dict.fromkeys(wanted))
                 found = dict(zip(distinct, caller.run(input_feed, distinct, out), strict=True))
-                return [found[index] for index in wanted]
-            return caller.run(input_feed, wanted, out)
+                results = [found[index] for index in wanted]
+            else:
+                results = caller.run(input_feed, wanted, out)
+            if self._record is not None:
+                self._record.note(input_feed)
+            if self._trace is not None:
+                self._trace(caller.explanation())
+            return results
         finally:
             self._last = caller
             self._idle.append(caller)
@@ -110,8 +132,8 @@ class InferenceSession:
         return ModelMetadata(self._library)
 
     @property
-    def variant(self) -> str | None:
-        """Name of the variant that served the last run; None before the first."""
+    def variant(self) -> Variant | None:
+        """The variant that served the last run: its name, target, guards …; None before the first."""
         return self._last.variant
 
     @property

@@ -24,6 +24,7 @@
 #include "context.c"
 #include "weights.c"
 #include "check.c"
+#include "pick.c"
 #include "run.c"
 #include "create.c"
 
@@ -38,6 +39,7 @@ const onnxc_api onnxc_stub = {
     .threads = context_threads,
     .call = call,
     .cpu_features = cpu_features,
+    .explain = explain,
 };
 
 /* Tells a loader what this is before it loads it: the ABI's version, readable in the file. */

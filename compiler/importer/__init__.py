@@ -31,33 +31,35 @@ from onnxc.passes.contract import Options, Program
 
 
 def import_model(
-    model: str | os.PathLike[str] | bytes | ModelProto,
+    model: str | os.PathLike[str] | bytes | ModelProto | Source,
     options: Any = None,
     *,
     has_lowering: Callable[[str], bool] | None = None,
+    weights: WeightStore | None = None,
 ) -> Program:
-    """Read a model (a path, the bytes of a file, or a ModelProto) into a program at graph level.
+    """Read a model (a path, a file's bytes, a ModelProto, or what `read_model` made) into a program at graph level.
 
-    `options.dims` binds symbolic dims. Operators for which `has_lowering` is false are replaced by the body that ONNX
-    defines for them, where it defines one. Raises OnnxcError; Refusals names every node that cannot be taken.
+    Its constants go into `weights`. `options.dims` binds symbolic dims. Operators for which `has_lowering` is false are
+    replaced by the body that ONNX defines for them, where it defines one.
+    Raises OnnxcError; Refusals names every node that cannot be taken.
     """
-    source = read_model(model)
+    source = model if isinstance(model, Source) else read_model(model)
+    store = WeightStore() if weights is None else weights
     try:
-        return _program(source, Options() if options is None else options, has_lowering)
+        return _program(source, Options() if options is None else options, has_lowering, store)
     except OnnxcError as error:
         raise error.at(file=source.file) from error.__cause__
     except (DecodeError, EncodeError) as error:
         raise OnnxcError("this is not an ONNX model", file=source.file, why=str(error), exit_code=UNREADABLE) from error
 
 
-def _program(source: Source, options: Any, has_lowering: Callable[[str], bool] | None) -> Program:
+def _program(source: Source, options: Any, has_lowering: Callable[[str], bool] | None, weights: WeightStore) -> Program:
     model = source.model
     check_names(model)
     opsets = _checked_opsets(model)
     if has_lowering is not None:
         model = unfold_schema_functions(model, has_lowering)
     context = new_context()
-    weights = WeightStore()
     builder = Builder(context, source.tensors, weights, model.functions, Inference(model))
     names = DimNames(options.dims)
     graph = model.graph
@@ -113,4 +115,4 @@ def _strings(values: list[str]) -> ir.ArrayAttr:
     return ir.ArrayAttr.get([ir.StringAttr.get(v) for v in values])
 
 
-__all__ = ["import_model"]
+__all__ = ["Source", "import_model", "read_model"]

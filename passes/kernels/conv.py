@@ -6,8 +6,6 @@ they are.
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 import numpy as np
 
 from onnxc.passes.kernels import contraction, depthwise, patch_tiles, scalars
@@ -15,7 +13,7 @@ from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.filter_panels import filter_panels
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
-from onnxc.passes.kernels.packing import Packing
+from onnxc.passes.kernels.packing import Packing, entries
 from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_grid
 from onnxc.passes.kernels.register_tiles import TALLEST, choose_tile
 from onnxc.passes.kernels.schedule_space import distinct, tile_space
@@ -24,17 +22,17 @@ POINTERS = 8  # rows of a tile that is no matmul: each is a pointer, and more th
 ALGORITHMS = {"depthwise": depthwise, "patch": patch_tiles}  # beside "direct", which is here
 
 
-def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
-    """The heuristic schedule for the kernel's shapes."""
+def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | str]:
+    """The heuristic schedule for the kernel's shapes; `panel`: the weights lie in panels of so many columns already."""
     p = Conv.of(kernel)
     if depthwise.applies(p):
         return depthwise.choose(p, target)
     if patch_tiles.applies(p, target) and _weights(kernel) in kernel.constants:
-        return patch_tiles.choose(p, target, contraction.has_costly_epilogue(kernel))
-    return _choose_direct(kernel, p, target)
+        return patch_tiles.choose(p, target, contraction.has_costly_epilogue(kernel), panel)
+    return _choose_direct(kernel, p, target, panel)
 
 
-def _choose_direct(kernel: KernelFunction, p: Conv, target) -> dict[str, int | str]:
+def _choose_direct(kernel: KernelFunction, p: Conv, target, panel: int = 0) -> dict[str, int | str]:
     sums = contraction.arithmetic(p.elem, target, p.filters)
     apart = p.row * p.strides[-1] * scalars.byte_width(p.elem)
     tallest = TALLEST if p.dense else POINTERS
@@ -48,6 +46,7 @@ def _choose_direct(kernel: KernelFunction, p: Conv, target) -> dict[str, int | s
         row_bytes=apart,
         tallest=tallest,
         costly=costly,
+        panel=panel,
     )
     packed = int(_weights(kernel) in kernel.constants)
     channels = p.channels if isinstance(p.channels, int) else 64
@@ -55,8 +54,9 @@ def _choose_direct(kernel: KernelFunction, p: Conv, target) -> dict[str, int | s
     tiles = contraction.tile_count(p.pixels, rows)
     panels = (p.filters + (vectors * sums.lanes - 1)) // (vectors * sums.lanes) * p.group
     group = contraction.tiles_a_unit(tiles, panels, pixel_bytes * rows, target)
-    ahead = contraction.prefetch_distance(group if isinstance(tiles, int) else 1, rows) if packed else 0
-    return asdict(ConvSchedule(rows, vectors, sums.lanes, group, packed, ahead))
+    wider = panel if panel != vectors * sums.lanes else 0
+    ahead = contraction.prefetch_distance(group if isinstance(tiles, int) else 1, rows) if packed and not wider else 0
+    return entries(ConvSchedule(rows, vectors, sums.lanes, group, packed, ahead, panel=wider))
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
@@ -80,7 +80,8 @@ def packings(kernel: KernelFunction) -> list[Packing]:
     schedule = kernel.schedule
     if not schedule.get("packed"):
         return []
-    return [filter_panels(kernel, Conv.of(kernel), schedule["vectors"] * schedule["lanes"])]
+    width = schedule.get("panel") or schedule["vectors"] * schedule["lanes"]
+    return [filter_panels(kernel, Conv.of(kernel), width)]
 
 
 def launch(kernel: KernelFunction) -> Launch:

@@ -9,7 +9,7 @@ phase, group, panel), its loops those of pixel_tiles.py.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 
 import numpy as np
 from mlir import ir
@@ -21,7 +21,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.conv_problem import Conv, Pixels
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
-from onnxc.passes.kernels.packing import Packing
+from onnxc.passes.kernels.packing import Packing, entries
 from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_grid
 from onnxc.passes.kernels.register_tiles import choose_tile
 from onnxc.passes.kernels.schedule_space import tile_space
@@ -35,17 +35,18 @@ def phase_problem(kernel: KernelFunction) -> tuple[Conv, Conv]:
     return p, replace(p, out=out, strides=ones, pads=(0,) * len(out), padded=True)
 
 
-def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
-    """The heuristic schedule for the kernel's shapes."""
+def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | str]:
+    """The heuristic schedule for the kernel's shapes; `panel`: the weights lie in panels of so many columns already."""
     p, phase = phase_problem(kernel)
     sums = contraction.arithmetic(p.elem, target, p.filters)
-    rows, vectors = choose_tile(phase.pixels, p.filters, sums.lanes, target)
+    rows, vectors = choose_tile(phase.pixels, p.filters, sums.lanes, target, panel=panel)
     packed = int(_weights(kernel) in kernel.constants)
     tiles = contraction.tile_count(phase.pixels, rows)
     channels = p.channels if isinstance(p.channels, int) else 64
     panels = (p.filters + (vectors * sums.lanes - 1)) // (vectors * sums.lanes) * p.group
     group = contraction.tiles_a_unit(tiles, panels, rows * channels * scalars.byte_width(p.elem), target)
-    return asdict(ConvSchedule(rows, vectors, sums.lanes, group, packed))
+    wider = panel if panel != vectors * sums.lanes else 0
+    return entries(ConvSchedule(rows, vectors, sums.lanes, group, packed, panel=wider))
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
@@ -63,17 +64,17 @@ def packings(kernel: KernelFunction) -> list[Packing]:
     if not s.packed:
         return []
     p = Conv.of(kernel)
-    panels = -(-p.filters // s.width)
+    panels = -(-p.filters // s.line)
     kernel.func.attributes["kernel.window"] = ir.DenseI64ArrayAttr.get(list(p.kernel))
 
     def make(array: np.ndarray) -> np.ndarray:
         taps = array.reshape(p.taps, p.group, p.channels, p.filters)
-        padded = np.zeros((p.taps, p.group, p.channels, panels * s.width), array.dtype)
+        padded = np.zeros((p.taps, p.group, p.channels, panels * s.line), array.dtype)
         padded[..., : p.filters] = taps
-        return padded.reshape(p.taps, p.group, p.channels, panels, s.width).transpose(1, 3, 0, 2, 4)
+        return padded.reshape(p.taps, p.group, p.channels, panels, s.line).transpose(1, 3, 0, 2, 4)
 
-    shape = (p.group, panels, p.taps, p.channels, s.width)
-    return [Packing(_weights(kernel), shape, f"transposed_filters{p.group}x{s.width}", make)]
+    shape = (p.group, panels, p.taps, p.channels, s.line)
+    return [Packing(_weights(kernel), shape, f"transposed_filters{p.group}x{s.line}", make, s.line)]
 
 
 def launch(kernel: KernelFunction) -> Launch:

@@ -8,8 +8,6 @@ read once for all tiles (fft_input, a matmul, fft_output). A call works in the p
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import index_math as im
@@ -18,7 +16,7 @@ from onnxc.passes.kernels.fft_input import InputTransform
 from onnxc.passes.kernels.fft_output import OutputTransform
 from onnxc.passes.kernels.fft_problem import TileGrid, channels_of
 from onnxc.passes.kernels.kernel_function import ELEMENT, MULTIPLY_ADD, KernelFunction, Launch
-from onnxc.passes.kernels.packing import Packing
+from onnxc.passes.kernels.packing import Packing, entries
 from onnxc.passes.kernels.point_products import PointProducts, PointSchedule, choose_products, point_panels
 from onnxc.passes.kernels.schedule_space import tile_space
 
@@ -27,9 +25,10 @@ SCRATCH = 2  # the operand
 BIAS = 3
 
 
-def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
+def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | str]:
     op = kernel.root
-    return asdict(choose_products(op.attr("group"), channels_of(op.operands[0]), channels_of(op.results[0]), target))
+    channels, filters = channels_of(op.operands[0]), channels_of(op.results[0])
+    return entries(choose_products(op.attr("group"), channels, filters, target, panel))
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
@@ -40,7 +39,7 @@ def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
 
 
 def packings(kernel: KernelFunction) -> list[Packing]:
-    return [point_panels(kernel, PointSchedule(**kernel.schedule).width)]
+    return [point_panels(kernel, PointSchedule(**kernel.schedule).line)]
 
 
 def launch(kernel: KernelFunction) -> Launch:

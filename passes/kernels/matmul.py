@@ -7,7 +7,7 @@ A unit of the parallel extent is (batch, group of row tiles, panel of columns). 
 from __future__ import annotations
 
 import functools
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 import numpy as np
 from mlir import ir
@@ -22,7 +22,7 @@ from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.matmul_problem import Matmul
-from onnxc.passes.kernels.packing import Packing
+from onnxc.passes.kernels.packing import Packing, entries, place_in_panel
 from onnxc.passes.kernels.register_tiles import MOST_VECTORS, choose_tile
 from onnxc.passes.kernels.schedule_space import tile_space
 
@@ -38,7 +38,7 @@ class MatmulSchedule:
     """Register tile `rows` × `vectors` of `lanes`; `group` row tiles a unit; `packed`: B lies in panels; `prefetch`:
     how far ahead they are asked for (contraction.prefetch_panels; of a copied B, a panel); `chunk`: terms that all
     row tiles of a unit go through before the next ones, their sums kept on the stack (0: all at once); `copied`: a
-    unit first copies its panel of B (or a chunk) to the stack."""
+    unit first copies its panel of B (or a chunk) to the stack; `panel`: the columns of a panel, 0: the tile's."""
 
     rows: int
     vectors: int
@@ -48,14 +48,22 @@ class MatmulSchedule:
     prefetch: int = 0
     chunk: int = 0
     copied: int = 0
+    panel: int = 0
 
     @property
     def width(self) -> int:
         return self.vectors * self.lanes
 
+    @property
+    def line(self) -> int:
+        """The columns of a panel."""
+        return self.panel or self.width
 
-def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
-    """The heuristic schedule for the kernel's shapes; a constant B is packed, of another each unit copies its panel."""
+
+def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | str]:
+    """The heuristic schedule for the kernel's shapes; a constant B is packed, of another each unit copies its panel.
+
+    `panel`: B lies in panels of so many columns already."""
     p = Matmul.of(kernel)
     sums = contraction.arithmetic(p.elem, target, p.n)
     packed = int(p.b_position in kernel.constants and p.has_n and not p.transposed_batch_b)
@@ -64,7 +72,7 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     most = COPY_BYTES // max(1, terms * sums.lanes * scalars.byte_width(sums.compute)) if copied else MOST_VECTORS
     apart = 0 if p.trans_a else p.k * scalars.byte_width(p.elem)
     most, costly = max(1, min(most, MOST_VECTORS)), contraction.has_costly_epilogue(kernel)
-    rows, vectors = choose_tile(p.rows, p.n, sums.lanes, target, p.k, 128, most, apart, costly=costly)
+    rows, vectors = choose_tile(p.rows, p.n, sums.lanes, target, p.k, 128, most, apart, costly=costly, panel=panel)
     k = p.k if isinstance(p.k, int) else 512
     tiles = contraction.tile_count(p.rows, rows)
     width = vectors * sums.lanes
@@ -76,7 +84,7 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
         chunk, group = contraction.BLOCK, max(1, min(group, most_tiles))
     elif packed and k > 2 * CHUNK and 1 < group <= most_tiles:
         chunk = CHUNK
-    ahead = copied
+    ahead, wider = copied, panel if panel != width else 0
     if packed:
         size = scalars.byte_width(p.elem) * dims.product((*p.batch, p.k, p.n))
         row = width * scalars.byte_width(p.elem)
@@ -85,7 +93,8 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
             if p.rows == 1
             else contraction.prefetch_distance(group, rows)
         )
-    return asdict(MatmulSchedule(rows, vectors, sums.lanes, group, packed, ahead, chunk, copied))
+    ahead = 0 if wider else ahead
+    return entries(MatmulSchedule(rows, vectors, sums.lanes, group, packed, ahead, chunk, copied, wider))
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
@@ -100,7 +109,7 @@ def packings(kernel: KernelFunction) -> list[Packing]:
         return []
     p = Matmul.of(kernel)
     shape = Tensor.of(kernel.operands[p.b_position].type).shape
-    transposed, width = p.trans_b, s.width
+    transposed, width = p.trans_b, s.line
     *batch, k, n = shape
     if transposed:
         k, n = n, k
@@ -113,7 +122,7 @@ def packings(kernel: KernelFunction) -> list[Packing]:
         padded[..., :n] = matrix
         return np.moveaxis(padded.reshape(*batch, k, packed[-3], width), -3, -2)
 
-    return [Packing(p.b_position, packed, f"panels{width}{'t' if transposed else ''}", make)]
+    return [Packing(p.b_position, packed, f"{'transposed' if transposed else 'panels'}{width}", make, width)]
 
 
 @dataclass(frozen=True)
@@ -279,10 +288,11 @@ class _Emitter:
         if not s.packed:
             return self.right(batch, columns, masks, s.lanes)
         buffer = self.b.inputs[self.b.kernel.operands[self.p.b_position]]
-        base = contraction.panel_start(buffer, batch, panel)
+        number, column = place_in_panel(panel, s.line, s.width)
+        base = im.add(contraction.panel_start(buffer, batch, number), column)
 
         def load(k: im.Index, row: im.Index):
-            at = im.add(base, im.mul(k, s.width))
+            at = im.add(base, im.mul(k, s.line))
             if self.ahead:
                 contraction.prefetch_panels(
                     buffer,

@@ -7,26 +7,52 @@ passes/pack_weights.py makes the entries in the weight store and gives the kerne
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from mlir import ir
 
 from onnxc.dialects.types import Tensor
+from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.kernel_function import KernelFunction
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True)
 class Packing:
     """Operand `position` of the kernel becomes `make(array)`, of shape `shape` and the same element type.
 
-    `layout` names the transformation with all its parameters: equal layouts of equal arrays are one entry.
+    `layout` names the transformation with all its parameters: equal layouts of equal arrays are one entry. Where
+    `panel` is the width of panels, the name ends in it.
     """
 
     position: int
     shape: tuple[int, ...]
     layout: str
     make: Callable[[np.ndarray], np.ndarray]
+    panel: int = 0
+
+    @property
+    def family(self) -> str:
+        """The layout but for the panels' width."""
+        return self.layout.removesuffix(str(self.panel)) if self.panel else self.layout
+
+
+def place_in_panel(tile: im.Index, panel: int, width: int) -> tuple[im.Index, im.Index]:
+    """(panel, first column in it) of a tile of `width` columns, a whole number of which make a panel."""
+    tiles = panel // width
+    return im.floordiv(tile, tiles), im.mul(im.mod(tile, tiles), width)
+
+
+def entries(schedule: DataclassInstance) -> dict[str, int | str]:
+    """The schedule as an attribute holds it; `panel` stands there only if panels are wider than the tile."""
+    found = asdict(schedule)
+    if not found.get("panel", 1):
+        del found["panel"]
+    return found
 
 
 def set_packed_types(kernel: KernelFunction, packings: list[Packing]) -> None:

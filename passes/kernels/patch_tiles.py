@@ -8,7 +8,7 @@ channels the pointers of pixel_tiles.py would cost more than the sums. Same orde
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
 from mlir import ir
 from mlir.dialects import memref
@@ -21,6 +21,7 @@ from onnxc.passes.kernels.contraction import BLOCK, Arithmetic
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
+from onnxc.passes.kernels.packing import entries, place_in_panel
 from onnxc.passes.kernels.register_tiles import choose_tile
 from onnxc.passes.kernels.schedule_space import distinct, interleaved, tile_space
 
@@ -29,7 +30,8 @@ PATCH_BYTES = 32 << 10  # stays in L1 beside the weights, and is little enough f
 
 @dataclass(frozen=True)
 class PatchSchedule:
-    """Register tile `rows` × `vectors` of `lanes`; `run` pixels a unit; weights in panels."""
+    """Register tile `rows` × `vectors` of `lanes`; `run` pixels a unit; weights in panels of `panel` columns (0: the
+    tile's)."""
 
     rows: int
     vectors: int
@@ -37,10 +39,16 @@ class PatchSchedule:
     run: int
     packed: int = 1
     algorithm: str = "patch"
+    panel: int = 0
 
     @property
     def width(self) -> int:
         return self.vectors * self.lanes
+
+    @property
+    def line(self) -> int:
+        """The columns of a panel."""
+        return self.panel or self.width
 
 
 def applies(p: Conv, target) -> bool:
@@ -62,13 +70,15 @@ def _pixel_bytes(p: Conv) -> int:
     return p.taps // p.kernel[-1] * p.strides[-1] * p.channels * scalars.byte_width(p.elem)
 
 
-def choose(p: Conv, target, costly: bool = False) -> dict[str, int | str]:
+def choose(p: Conv, target, costly: bool = False, panel: int = 0) -> dict[str, int | str]:
     sums = contraction.arithmetic(p.elem, target, p.filters)
     width = p.out[-1]
-    rows, vectors = choose_tile(p.pixels, p.filters, sums.lanes, target, p.taps * p.channels, costly=costly)
+    terms = p.taps * p.channels
+    rows, vectors = choose_tile(p.pixels, p.filters, sums.lanes, target, terms, costly=costly, panel=panel)
     most = max(rows, PATCH_BYTES // _pixel_bytes(p) - p.kernel[-1])
     run = -(-width // -(-width // most)) if isinstance(width, int) and width else _run(width, rows, most)
-    return asdict(PatchSchedule(rows, vectors, sums.lanes, run))
+    wider = panel if panel != vectors * sums.lanes else 0
+    return entries(PatchSchedule(rows, vectors, sums.lanes, run, panel=wider))
 
 
 def candidates(p: Conv, target) -> list[dict[str, int | str]]:
@@ -193,14 +203,15 @@ class _Emitter:
         terms = p.kernel[-1] * p.channels  # of one row of taps
         step = p.strides[-1] * p.channels
         offset = im.mul(pixel, step)
+        number, column = place_in_panel(panel, s.line, s.width)
 
         def tap_row(tap: im.Index, *acc: ir.Value) -> list[ir.Value]:
             start = im.add(im.mul(tap, self.row_length), offset)
-            weights = im.add(im.mul(tap, terms * s.width), panel * self.w.strides[1])
+            weights = im.add(im.add(im.mul(tap, terms * s.line), im.mul(number, self.w.strides[1])), column)
 
             def load(k: im.Index):
                 at = im.add(start, k)
-                row = im.add(weights, im.mul(k, s.width))
+                row = im.add(weights, im.mul(k, s.line))
                 pixels = [memref.load(self.patch, [im.value(im.add(at, r * step))]) for r in range(rows)]
                 return pixels, [
                     self.sums.widen(self.w.load_vector(im.add(row, v * s.lanes), s.lanes)) for v in range(s.vectors)

@@ -20,12 +20,14 @@ from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.contraction import BLOCK, Arithmetic
 from onnxc.passes.kernels.conv_problem import Conv, Pixels, pixels_of
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
+from onnxc.passes.kernels.packing import place_in_panel
 
 
 @dataclass(frozen=True)
 class ConvSchedule:
     """Register tile `rows` pixels × `vectors` of `lanes` filters; `group` row tiles a unit; `packed`: weights in
-    panels; `prefetch`: how far ahead they are asked for (contraction.prefetch_panels)."""
+    panels; `prefetch`: how far ahead they are asked for (contraction.prefetch_panels); `panel`: the columns of a panel,
+    0: the tile's."""
 
     rows: int
     vectors: int
@@ -34,10 +36,16 @@ class ConvSchedule:
     packed: int = 0
     prefetch: int = 0
     algorithm: str = "direct"
+    panel: int = 0
 
     @property
     def width(self) -> int:
         return self.vectors * self.lanes
+
+    @property
+    def line(self) -> int:
+        """The columns of a panel."""
+        return self.panel or self.width
 
 
 def pixel_grid(p: Conv, s: ConvSchedule) -> tuple[dims.Dim, dims.Dim, dims.Dim]:
@@ -81,7 +89,9 @@ class PixelTiles:
             first_column = im.add(im.mul(group, self.filters), start)
             self.columns = [im.add(first_column, v * s.lanes) for v in range(s.vectors)]
             self.group_start = im.mul(group, self.channels)
-            self.number = im.add(im.mul(group, self.panels), panel)
+            if s.packed:
+                number, self.column = place_in_panel(panel, s.line, s.width)
+                self.number = im.add(im.mul(group, self.w.shape[1]), number)
 
             def tile(pixel: im.Index, rows: int) -> None:
                 with self.ev.scope():
@@ -200,11 +210,11 @@ class PixelTiles:
         s, w = self.s, self.w
         if not s.packed:
             return self._unpacked(tap)
-        panel = im.mul(self.number, w.strides[1])
+        panel = im.add(im.mul(self.number, w.strides[1]), self.column)
         first = im.add(panel, im.mul(tap, w.strides[2]))
 
         def packed(k: im.Index) -> list[ir.Value]:
-            row = im.add(first, im.mul(k, s.width))
+            row = im.add(first, im.mul(k, s.line))
             if s.prefetch:
                 contraction.prefetch_panels(
                     w,

@@ -16,26 +16,34 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.kernel_function import KernelFunction
-from onnxc.passes.kernels.packing import Packing
+from onnxc.passes.kernels.packing import Packing, place_in_panel
 from onnxc.passes.kernels.register_tiles import choose_tile
 
 
 @dataclass(frozen=True)
 class PointSchedule:
-    """Register tile of the products: `rows` tiles × `vectors` of `lanes` filters; the weights always in panels."""
+    """Register tile of the products: `rows` tiles × `vectors` of `lanes` filters; the weights always in panels of
+    `panel` columns (0: the tile's)."""
 
     rows: int
     vectors: int
     lanes: int
+    panel: int = 0
 
     @property
     def width(self) -> int:
         return self.vectors * self.lanes
 
+    @property
+    def line(self) -> int:
+        """The columns of a panel."""
+        return self.panel or self.width
 
-def choose_products(tiles: int, channels: int, filters: int, target) -> PointSchedule:
+
+def choose_products(tiles: int, channels: int, filters: int, target, panel: int = 0) -> PointSchedule:
     lanes = contraction.arithmetic("f32", target).lanes
-    return PointSchedule(*choose_tile(tiles, filters, lanes, target, channels), lanes)
+    rows, vectors = choose_tile(tiles, filters, lanes, target, channels, panel=panel)
+    return PointSchedule(rows, vectors, lanes, panel if panel != vectors * lanes else 0)
 
 
 def point_panels(kernel: KernelFunction, width: int) -> Packing:
@@ -49,7 +57,7 @@ def point_panels(kernel: KernelFunction, width: int) -> Packing:
         padded[..., :filters] = array
         return np.moveaxis(padded.reshape(points, channels, panels, width), 2, 1)
 
-    return Packing(position, (points, panels, channels, width), f"points{width}", make)
+    return Packing(position, (points, panels, channels, width), f"points{width}", make, width)
 
 
 class PointProducts:
@@ -80,14 +88,15 @@ class PointProducts:
 
     def emit(self, count: im.Index) -> None:
         """All points of the first `count` tiles."""
-        with self.b.loop(0, self.points) as point, self.b.loop(0, self.u.shape[1]) as panel:
+        with self.b.loop(0, self.points) as point, self.b.loop(0, -(-self.filters // self.s.width)) as panel:
             self._multiply(point, panel, count)
 
     def _multiply(self, point: im.Index, panel: im.Index, count: im.Index) -> None:
         b, s = self.b, self.s
         column = im.mul(panel, s.width)
         masks = contraction.column_masks(s.lanes, s.vectors, self.filters, column, self.filters % s.width == 0)
-        weights = im.add(im.mul(point, self.u.strides[0]), im.mul(panel, self.u.strides[1]))
+        number, inside = place_in_panel(panel, s.line, s.width)
+        weights = im.add(im.add(im.mul(point, self.u.strides[0]), im.mul(number, self.u.strides[1])), inside)
         source, target = im.mul(point, self.moved.strides[0]), im.mul(point, self.products.strides[0])
 
         def tile(row: im.Index, rows: int) -> None:
@@ -95,7 +104,7 @@ class PointProducts:
 
             def load(k: im.Index):
                 at = im.add(start, k)
-                line = im.add(weights, im.mul(k, s.width))
+                line = im.add(weights, im.mul(k, s.line))
                 return (
                     [self.moved.load_flat(im.add(at, r * self.channels)) for r in range(rows)],
                     [self.u.load_vector(im.add(line, v * s.lanes), s.lanes) for v in range(s.vectors)],

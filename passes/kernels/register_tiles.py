@@ -28,9 +28,10 @@ def choose_tile(
     row_bytes: dims.Dim = 0,
     tallest: int = TALLEST,
     costly: bool = False,
+    panel: int = 0,
 ) -> tuple[int, int]:
     """(rows, vectors) of the tile with the lowest estimate, see `ranked_tiles`."""
-    return ranked_tiles(rows, columns, lanes, target, terms, unknown, most, row_bytes, tallest, costly)[0]
+    return ranked_tiles(rows, columns, lanes, target, terms, unknown, most, row_bytes, tallest, costly, panel)[0]
 
 
 def ranked_tiles(
@@ -44,12 +45,13 @@ def ranked_tiles(
     row_bytes: dims.Dim = 0,
     tallest: int = TALLEST,
     costly: bool = False,
+    panel: int = 0,
 ) -> list[tuple[int, int]]:
     """Every (rows, vectors) that fits, the lowest estimate for a sum of `terms` first; unknown rows count as
     `unknown`. At most `most` vectors and `tallest` rows; rows of A lie `row_bytes` apart; `costly`: the epilogue is
     long, and runs faster (4 % of a matmul with Gelu, 28 % of a convolution with SiLU) where accumulators leave
     registers to it. Of rows and columns of which only a divisor is known, no part of a tile is left over where that
-    costs next to nothing."""
+    costs next to nothing; `panel` columns (0: any) are whole tiles."""
     m = rows if isinstance(rows, int) else unknown
     n = columns if isinstance(columns, int) else 1 << 16
     if isinstance(row_bytes, int) and row_bytes and row_bytes % SET_BYTES == 0:
@@ -62,6 +64,8 @@ def ranked_tiles(
     candidates = [(r, v) for v in range(1, most + 1) for r in heights if r * v + v + 1 <= target.vector_registers]
     if costly and target.vector_registers >= 32:
         candidates = [(r, v) for r, v in candidates if r * v <= 16]
+    if panel and panel % lanes == 0:
+        candidates = [(r, v) for r, v in candidates if panel % (v * lanes) == 0]
     wide = m >= 512 and isinstance(terms, int) and terms <= 1200
 
     def cost(tile: tuple[int, int]) -> float:

@@ -9,24 +9,23 @@ scratch of its own units.
 
 from __future__ import annotations
 
-from dataclasses import asdict
-
 from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import contraction, pointers, winograd_input, winograd_output
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator
 from onnxc.passes.kernels.kernel_function import ELEMENT, MULTIPLY_ADD, KernelFunction, Launch
-from onnxc.passes.kernels.packing import Packing
+from onnxc.passes.kernels.packing import Packing, entries
 from onnxc.passes.kernels.point_products import PointProducts, PointSchedule, choose_products, point_panels
 from onnxc.passes.kernels.schedule_space import tile_space
 from onnxc.passes.kernels.winograd_points import SIZES
 
 
-def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
+def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | str]:
     op = kernel.root
     channels, filters = Tensor.of(op.operands[0].type).shape[3], Tensor.of(op.results[0].type).shape[3]
-    return asdict(choose_products(op.attr("group") * op.attr("tiles")[1], channels, filters, target))
+    count = op.attr("group") * op.attr("tiles")[1]
+    return entries(choose_products(count, channels, filters, target, panel))
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
@@ -37,7 +36,7 @@ def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
 
 
 def packings(kernel: KernelFunction) -> list[Packing]:
-    return [point_panels(kernel, PointSchedule(**kernel.schedule).width)]
+    return [point_panels(kernel, PointSchedule(**kernel.schedule).line)]
 
 
 def launch(kernel: KernelFunction) -> Launch:

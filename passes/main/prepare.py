@@ -31,7 +31,7 @@ def emit_prepare(program: Program, main: ir.Operation) -> None:
     """Emits `@<name>_prepare(in_dims, out_dims, workspace_bytes) -> i32`."""
     ptr, i32 = ir.Type.parse("!llvm.ptr"), ir.IntegerType.get_signless(32)
     function = func.FuncOp(f"{program.name}_prepare", ([ptr] * 3, [i32]))
-    m = Machine(function, program.notes["errors"])
+    m = Machine(function, program.parts.errors)
     in_dims, out_dims, workspace = m.entry.arguments
     bind_inputs(m, main, in_dims)
     emit_known_requirements(m, main, program.facts)

@@ -19,7 +19,6 @@ from onnxc.passes.main import control_flow, shims
 from onnxc.passes.main.machine import OUT_OF_MEMORY, Machine
 from onnxc.passes.main.prepare import bind_inputs
 from onnxc.passes.main.requirements import emit_requirement
-from onnxc.passes.plan_memory import ALIGNMENT
 
 
 @dataclass
@@ -40,14 +39,11 @@ class RunEmitter:
         self.kernels = {name: _kernel(f) for name, f in kernels.items()}
         self.block = main.regions[0].blocks[0]
         self.pointers: dict[ir.Value, ir.Value] = {}
-        self.weight_offsets: dict[str, int] = {}
-        self.weights: list[tuple[object, int]] = []
-        self.weights_end = 0
 
     def emit(self) -> None:
         ptr, i32 = ir.Type.parse("!llvm.ptr"), ir.IntegerType.get_signless(32)
         function = func.FuncOp(f"{self.program.name}_run", ([ptr] * 5, [i32]))
-        self.m = m = Machine(function, self.program.notes["errors"])
+        self.m = m = Machine(function, self.program.parts.errors)
         self.env, inputs, in_dims, outputs, self.workspace = m.entry.arguments
         bind_inputs(m, self.main, in_dims)
         with m.at():
@@ -58,7 +54,6 @@ class RunEmitter:
         self.emit_block(self.block)
         self._return()
         m.finish()
-        self.program.notes["weights"] = self.weights
 
     def offset(self, base: ir.Value, bytes_: im.Index) -> ir.Value:
         return self.m.offset(base, bytes_)
@@ -93,14 +88,11 @@ class RunEmitter:
         """Weights lie behind one another, each once, aligned for vectors."""
         stored = "weight" in op.attributes
         key = ir.StringAttr(op.attributes["weight"]).value if stored else f"value {op.attributes['value']}"
-        if key not in self.weight_offsets:
-            lazy = key if stored else constant_array(op, self.program.weights)
-            size = self.program.weights.nbytes(key) if isinstance(lazy, str) else lazy.nbytes
-            self.weight_offsets[key] = self.weights_end
-            self.weights.append((lazy, self.weights_end))
-            self.weights_end += -(-size // ALIGNMENT) * ALIGNMENT
+        entry = key if stored else constant_array(op, self.program.weights)
+        size = self.program.weights.nbytes(key) if isinstance(entry, str) else entry.nbytes
+        place = self.program.parts.place_weight(key, entry, size)
         with self.m.at():
-            self.pointers[op.results[0]] = self.offset(self.weights_pointer, self.weight_offsets[key])
+            self.pointers[op.results[0]] = self.offset(self.weights_pointer, place)
 
     def _view(self, op: ir.Operation) -> None:
         source, result = (Tensor.of(v.type) for v in (op.operands[0], op.results[0]))

@@ -90,7 +90,7 @@ def test_cpu_that_lacks_features(workshop: Workshop) -> None:
     path = workshop.library(manifest)
     session = InferenceSession(path)
     names = session.library.feature_names
-    assert session.library.variants[0].features == sum(1 << names.index(f) for f in features[:3])
+    assert session.library.variants[0].features == features[:3]
     message = "model 'picky' was compiled for x86-64, but this CPU lacks ssse3, sse4.1"
     with pytest.raises(runtime.CpuError, match=re.escape(message) + "$"):
         InferenceSession(path, isa_mask=1 << names.index("sse3"))

@@ -28,8 +28,8 @@ def session(workshop: Workshop, name: str, *variants: Variant, **options: object
 def served(s: InferenceSession, rows: int) -> str | None:
     x = np.ones((rows, 4), np.float32)
     (y,) = s.run(None, {"x": x})
-    np.testing.assert_array_equal(y, x + (1 if s.variant == "generic" else 100))
-    return s.variant
+    np.testing.assert_array_equal(y, x + (1 if str(s.variant).startswith("generic") else 100))
+    return s.variant.name if s.variant else None
 
 
 def test_most_specific_first(workshop: Workshop) -> None:
@@ -62,7 +62,7 @@ def test_instruction_sets(workshop: Workshop) -> None:
     assert served(session(workshop, "dispatched", *variants, isa_mask=0), 2) == "generic"
 
 
-def test_no_variant_says_what_each_wants(workshop: Workshop) -> None:
+def test_no_variant_lists_the_shapes(workshop: Workshop) -> None:
     s = session(
         workshop,
         "without_generic",
@@ -70,10 +70,7 @@ def test_no_variant_says_what_each_wants(workshop: Workshop) -> None:
         scaled("range", guards=(Guard(0, 4, 8),)),
         scaled("eights", guards=(Guard(0, 0, 64, 8),)),
     )
-    message = (
-        "no variant of model 'without_generic' takes these shapes; one: dim 0 of 'x' is 10, not 1; "
-        "eights: dim 0 of 'x' is 10, not a multiple of 8; range: dim 0 of 'x' is 10, not in 4..8"
-    )
+    message = "no variant of model 'without_generic' takes N=10; it takes N=1; N%8=0,N=0..64; N=4..8"
     with pytest.raises(runtime.InputError, match=re.escape(message)):
         served(s, 10)
     assert served(s, 8) == "eights"
