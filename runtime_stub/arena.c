@@ -1,8 +1,10 @@
 /* The context's memory: one growing block (workspace, owned outputs) and an arena for sizes known only in a run.
  *
  * Every address handed out is 64-byte aligned. */
+#include <sys/syscall.h>
+#include <unistd.h>
 
-enum { ALIGNMENT = 64, FIRST_CHUNK = 1 << 20 };
+enum { ALIGNMENT = 64, FIRST_CHUNK = 1 << 20, LARGE_PAGE = 2 << 20, MADVISE_LARGE = 14 };
 
 typedef struct memory {
     void *(*alloc)(void *user, size_t bytes);
@@ -10,9 +12,16 @@ typedef struct memory {
     void *user;
 } memory;
 
+/* Large blocks in large pages where the system has them: first touches then take a 512th of the faults. */
 static void *plain_alloc(void *user, size_t bytes) {
     (void)user;
-    return malloc(bytes);
+    void *block = malloc(bytes);
+    if (block && bytes >= 2 * LARGE_PAGE) {
+        const uintptr_t begin = ((uintptr_t)block + LARGE_PAGE - 1) & ~(uintptr_t)(LARGE_PAGE - 1);
+        const uintptr_t end = ((uintptr_t)block + bytes) & ~(uintptr_t)(LARGE_PAGE - 1);
+        if (end > begin) syscall(SYS_madvise, begin, end - begin, MADVISE_LARGE);
+    }
+    return block;
 }
 
 static void plain_free(void *user, void *block) {
