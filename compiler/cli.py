@@ -7,7 +7,6 @@ refused, 2 a file cannot be read or the usage is wrong, 101 a fault of onnxc, 13
 from __future__ import annotations
 
 import json
-import re
 import shlex
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -20,9 +19,10 @@ import click
 
 import onnxc
 from onnxc import faults
+from onnxc.cli_options import Duration, compile_options, input_options
 from onnxc.errors import REFUSED, UNREADABLE, OnnxcError, Refusals
 from onnxc.leftovers import INTERRUPTED, temporary_folder
-from onnxc.options import KINDS, LEVELS, OBJECTIVES, Options
+from onnxc.options import KINDS, LEVELS, Options
 from onnxc.terminal import Terminal, report_error
 
 if TYPE_CHECKING:
@@ -50,61 +50,6 @@ def run_command_line(arguments: Sequence[str]) -> int:
         message, code = faults.explain(error, arguments)
         report_error(message)
         return code
-
-
-class DimSize(click.ParamType):
-    """NAME=N, split at the last `=` since names in models may hold any character."""
-
-    name = "NAME=N"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> tuple[str, int]:
-        name, equals, text = value.rpartition("=")
-        if not equals or not name or not re.fullmatch("[0-9]{1,18}", text):
-            self.fail(f"'{value}' is not NAME=N, N an integer, 0 or more")
-        return name, int(text)
-
-
-class Duration(click.ParamType):
-    """Seconds: 90, 90s, 2m, 1.5h."""
-
-    name = "TIME"
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
-        found = re.fullmatch(r"([0-9]+\.?[0-9]*)([smh]?)", str(value))
-        if not found or float(found[1]) <= 0:
-            self.fail(f"'{value}' is no time such as 90s, 2m or 1h")
-        return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
-
-
-def distinct_dims(ctx: click.Context, param: click.Parameter, dims: tuple[tuple[str, int], ...]) -> dict[str, int]:
-    """The dims by name; none may be set twice."""
-    chosen: dict[str, int] = {}
-    for name, size in dims:
-        if chosen.setdefault(name, size) != size:
-            raise click.BadParameter(f"'{name}' is set to {chosen[name]} and to {size}", ctx, param)
-    return chosen
-
-
-def compile_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that every command which compiles has."""
-    for option in reversed(
-        (
-            click.option("--dim", "dims", type=DimSize(), multiple=True, metavar="NAME=N", callback=distinct_dims,
-                         help="Fix a dim by its name, or INPUT.AXIS=N for an unnamed one. Repeatable."),
-            click.option("--mcpu", metavar="CPU", help="native, or the name of a CPU or ISA level."),
-            click.option("--tuning", type=Path, metavar="FILE.jsonl",
-                         help="Tuning records to prefer to the heuristics."),
-            click.option("--override", type=Path, metavar="FILE.toml",
-                         help="Algorithms, schedules or precisions for nodes by name."),
-            click.option("--objective", type=click.Choice(OBJECTIVES), help="What to go by (default: speed)."),
-            click.option("--no-cache", is_flag=True, help="Neither read nor write the object cache."),
-            click.option("-j", "--jobs", type=click.IntRange(min=1), metavar="N",
-                         help="Processes that compile kernels (default: the CPUs this process may use)."),
-            click.option("-v", "--verbose", is_flag=True, help="Show passes with their times."),
-        )
-    ):  # fmt: skip
-        command = option(command)
-    return command
 
 
 @click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110})
@@ -166,20 +111,6 @@ def check_command(model: Path, **arguments: Any) -> None:
             click.echo(str(refusal))
         raise OnnxcError(Refusals(refusals).message, file=model, exit_code=REFUSED)
     click.echo(f"{model}: every node can be compiled")
-
-
-def input_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The options that choose the inputs of a run."""
-    for option in reversed(
-        (
-            click.option("--input", "inputs", multiple=True, metavar="NAME=FILE.npy|FILE.npz",
-                         help="An input, or an archive of inputs by name; the rest is random. Repeatable."),
-            click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True,
-                         help="Seed of the random inputs."),
-        )
-    ):  # fmt: skip
-        command = option(command)
-    return command
 
 
 @commands.command("run")

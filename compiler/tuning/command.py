@@ -19,6 +19,7 @@ from onnxc.terminal import Terminal
 from onnxc.tuning.records import Records
 from onnxc.tuning.runners import runner_for
 from onnxc.tuning.tune import Summary, Tuner, merge, read_results
+from onnxc.variants import read_spec
 
 SHOWN = 12  # records, those that save most
 
@@ -50,18 +51,38 @@ def tune(files: Sequence[Path], arguments: dict[str, Any]) -> None:
 
 
 def tuned_options(model: Path, options: Options, budget: float, progress: Progress) -> Options:
-    """The options with records of a tuning of `budget` seconds, added to those that they have."""
-    options = replace(options, mcpu=options.mcpu or "native")
-    known = options.tuning if isinstance(options.tuning, Records) else Records()
+    """The options with records of tunings that take about `budget` seconds together, added to those that they have.
+
+    Each variant is tuned by itself, its free dims at usual sizes, for each CPU that the artefact is for.
+    """
+    if not options.isa:
+        options = replace(options, mcpu=options.mcpu or "native")
+    records = options.tuning if isinstance(options.tuning, Records) else Records()
     if isinstance(options.tuning, Path):
-        known, _ = Records.read(options.tuning)
-    with temporary_folder() as folder:
-        tuner = Tuner(model, options, known, folder / "records.jsonl", threads=options.threads or 1, progress=progress)
-        with runner_for("local", tuner.target) as runner:
-            summary = tuner.run(runner, folder, budget)
-    for line in report(model, tuner, summary).splitlines():
-        progress.say(line)
-    return replace(options, tuning=summary.records)
+        records, _ = Records.read(options.tuning)
+    each = [_realisation(options, dims, cpu) for dims in _shapes(options) for cpu in options.isa or (options.mcpu,)]
+    for one in each:
+        with temporary_folder() as folder:
+            output, threads = folder / "records.jsonl", options.threads or 1
+            tuner = Tuner(model, one, records, output, threads=threads, progress=progress)
+            with runner_for("local", tuner.target) as runner:
+                summary = tuner.run(runner, folder, budget / len(each))
+        records = summary.records
+        for line in report(model, tuner, summary).splitlines()[:-1]:
+            progress.say(line)
+    return replace(options, tuning=records)
+
+
+def _shapes(options: Options) -> list[dict[str, int]]:
+    """The dims that have one value, for the generic variant and for each other."""
+    shapes = [dict(options.dims)] if options.generic or not options.variants else []
+    for spec in map(read_spec, options.variants):
+        shapes.append({**options.dims, **{dim: b.low for dim, b in spec.bounds.items() if b.exact}})
+    return [shape for i, shape in enumerate(shapes) if shape not in shapes[:i]]
+
+
+def _realisation(options: Options, dims: dict[str, int], cpu: str | None) -> Options:
+    return replace(options, dims=dims, mcpu=cpu, isa=(), variants=(), generic=True)
 
 
 def _known(arguments: dict[str, Any], output: Path, progress: Progress) -> Records:

@@ -21,6 +21,7 @@ from onnxc.options import Options
 from onnxc.runtime import measure
 from onnxc.targets import target_for
 from onnxc.tuning import tune, whole_model
+from onnxc.tuning.command import _shapes
 from onnxc.tuning.problems import kernel_tasks
 from onnxc.tuning.records import Record, Records
 from onnxc.tuning.runners import ExecutorRunner, LocalRunner, runner_for
@@ -77,6 +78,12 @@ def test_compile_with_tune(model: Path, tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert "candidates measured" in done.stderr
     assert (tmp_path / "m.so").exists()
+
+
+def test_what_a_variant_fixes_is_fixed_for_tuning() -> None:
+    given = Options(dims={"c": 3}, variants=("batch=1,seq=1..512", "batch=8", "batch=1,h%32=0"))
+    assert _shapes(given) == [{"c": 3}, {"c": 3, "batch": 1}, {"c": 3, "batch": 8}]
+    assert _shapes(replace(given, generic=False)) == [{"c": 3, "batch": 1}, {"c": 3, "batch": 8}]
 
 
 def test_interrupted(model: Path, tmp_path: Path) -> None:
