@@ -79,7 +79,7 @@ def test_a_pattern_that_no_node_has(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "node", "why"),
     [
-        ('["conv1"]\nalgorithm = "fft3"', "conv1", "this convolution can be done by direct, winograd2, winograd4"),
+        ('["conv1"]\nalgorithm = "fft3"', "conv1", "this convolution can be done by direct"),
         ('["fc"]\nalgorithm = "direct"', "fc", "only convolutions"),
         ('["fc"]\nschedule = { rows = 99 }', "fc", "rows = 99|does not fit into 16 registers"),
         ('["fc"]\nschedule = { tiles = 2 }', "fc", "no entry 'tiles'"),
