@@ -16,6 +16,7 @@ from onnxc.runtime.arrays import address, dense_array
 from onnxc.runtime.element_types import STRING, numpy_type, numpy_type_text
 from onnxc.runtime.errors import InputError, InputTypeError, SessionError
 from onnxc.runtime.library import ERRORS, Library, NodeArg
+from onnxc.runtime.output_memory import OutputMemory
 from onnxc.runtime.strings import packed_strings, read_strings
 from onnxc.runtime.variants import Variant
 
@@ -64,6 +65,7 @@ class Caller:
         self._plans: dict[Shapes, Plan] = {}
         self._inputs = [(arg.name, numpy_type(arg.dtype), arg) for arg in library.inputs]
         self._types = [numpy_type(arg.dtype) for arg in library.outputs]
+        self._memory = [OutputMemory() for _ in library.outputs]
 
     def __del__(self) -> None:
         if hasattr(self, "context"):
@@ -119,7 +121,7 @@ class Caller:
             tensor.data = None
         results = []
         for i in wanted:
-            array = np.empty(plan.shapes[i], self._types[i])  # type: ignore[arg-type]
+            array = self._memory[i].array(plan.shapes[i], self._types[i])  # type: ignore[arg-type]
             tensor = plan.to[i]
             tensor.data = address(array)
             tensor.bytes = array.nbytes

@@ -52,6 +52,33 @@ def test_outputs_are_not_overwritten(add: Path, positive: Path) -> None:
     assert first.tolist() == [3, 4] and first.flags.owndata
 
 
+def test_memory_of_outputs_let_go_is_used_again(add: Path) -> None:
+    session = InferenceSession(add)
+    x = np.random.default_rng(0).random((20_000, 4), np.float32)
+
+    def place(array: np.ndarray) -> int:
+        return array.__array_interface__["data"][0]
+
+    (first,) = session.run(None, {"x": x})
+    at, part, copy = place(first), first[5:9, 1], first.copy()
+    del first
+    (second,) = session.run(None, {"x": x + 1})  # a view of the first one lives
+    assert place(second) != at
+    np.testing.assert_array_equal(part, copy[5:9, 1])
+    del part
+    (third,) = session.run(None, {"x": second})  # an input of the run is in use as well
+    assert place(third) == at
+    np.testing.assert_array_equal(second, x + 2)
+    np.testing.assert_array_equal(third, x + 3)
+    results = [session.run(None, {"x": x + i})[0] for i in range(6)]  # more than are kept
+    assert len({place(result) for result in [second, third, *results]}) == 8
+    (other,) = session.run(None, {"x": x[:19_000]})  # another size
+    del session
+    np.testing.assert_array_equal(other, x[:19_000] + 1)
+    for i, result in enumerate(results):
+        np.testing.assert_array_equal(result, x + i + 1)
+
+
 @pytest.mark.parametrize(
     "value",
     [
