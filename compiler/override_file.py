@@ -17,6 +17,7 @@ from typing import Any
 
 from onnxc.errors import UNREADABLE, OnnxcError
 from onnxc.passes.overrides import Override
+from onnxc.tuning.records import LARGEST
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -30,14 +31,20 @@ PRECISIONS = ("f64",)
 def read_overrides(path: Path) -> tuple[Override, ...]:
     """The overrides of a file, in its order. OnnxcError that names file and line where it cannot be honoured."""
     try:
-        text = path.read_bytes().decode("utf-8")
+        text = path.read_bytes().decode("utf-8-sig")
         tables = tomllib.loads(text)
     except OSError as error:
         raise OnnxcError(f"overrides cannot be read: {error.strerror}", file=path, exit_code=UNREADABLE) from error
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (ValueError, RecursionError) as error:  # also a number of thousands of digits
         raise OnnxcError("this is no TOML", file=path, why=str(error), exit_code=UNREADABLE) from error
     lines = text.splitlines()
     return tuple(_override(pattern, table, f"{path}:{_line(lines, pattern)}") for pattern, table in tables.items())
+
+
+def _shown(value: Any) -> str:
+    """A value in a message; a number may have more digits than Python writes."""
+    large = isinstance(value, int) and abs(value) >= LARGEST
+    return "a number of that size" if large else f"{value!r:.40}"
 
 
 def _override(pattern: str, table: Any, origin: str) -> Override:
@@ -52,7 +59,9 @@ def _override(pattern: str, table: Any, origin: str) -> Override:
         if name not in KINDS:
             raise wrong(f"'{name}' cannot be overridden", hint=f"what can be: {', '.join(KINDS)}")
         if not isinstance(value, KINDS[name]):
-            raise wrong(f"{name} = {value!r} is not possible", hint=_example(name))
+            raise wrong(f"{name} = {_shown(value)} is not possible", hint=_example(name))
+    if table.get("algorithm") == "":
+        raise wrong("algorithm = '' is not possible", hint=_example("algorithm"))
     if table.get("precision", PRECISIONS[0]) not in PRECISIONS:
         why = "a node computes in the precision of its tensors, or in f64"
         raise wrong(f"precision = '{table['precision']}' cannot be honoured: {why}")
@@ -60,7 +69,9 @@ def _override(pattern: str, table: Any, origin: str) -> Override:
         raise wrong("strict = false cannot be honoured: without --strict no node is strict anyhow")
     for name, value in table.get("schedule", {}).items():
         if isinstance(value, bool) or not isinstance(value, int | str):
-            raise wrong(f"schedule: {name} = {value!r} is neither an integer nor a word")
+            raise wrong(f"schedule: {name} = {_shown(value)} is neither an integer nor a word")
+        if isinstance(value, int) and abs(value) >= LARGEST:
+            raise wrong(f"schedule: {name} is too large a number")
     return Override(pattern, origin, **table)
 
 

@@ -11,6 +11,7 @@ partly luck. What a bundle is: docs/tuning.md.
 from __future__ import annotations
 
 import argparse
+import errno
 import json
 import os
 import subprocess
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 import zipfile
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -35,18 +37,28 @@ Told = Callable[[int, Result], object]
 
 
 def measure_bundle(path: Path, told: Told = lambda number, result: None) -> Result:
-    """The results of all tasks of a bundle, a folder or a zip; `told(number, result)` is called after each."""
+    """The results of all tasks of a bundle, a folder or a zip; `told(number, result)` is called after each.
+
+    LoadError where it is no bundle, or a damaged one.
+    """
     if path.is_file():
-        with tempfile.TemporaryDirectory(prefix="onnxc-") as folder, zipfile.ZipFile(path) as archive:
-            archive.extractall(folder)
+        with tempfile.TemporaryDirectory(prefix="onnxc-") as folder:
+            try:
+                with zipfile.ZipFile(path) as archive:
+                    archive.extractall(folder)
+            except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
+                raise LoadError(f"'{path}' is no bundle of candidates: {error}") from error
             return measure_bundle(Path(folder), told)
     manifest = read_manifest(path)
     results = []
-    for number, facts in enumerate(manifest["tasks"]):
-        results.append(measure_task(path, facts, manifest["threads"]))
-        told(number, results[-1])
-    return {"format": FORMAT, "onnxc": manifest["onnxc"], "target": manifest["target"],
-            "threads": manifest["threads"], "results": results}  # fmt: skip
+    try:
+        answer = {"format": FORMAT, **{name: manifest[name] for name in ("onnxc", "target", "threads")}}
+        for number, facts in enumerate(manifest["tasks"]):
+            results.append(measure_task(path, facts, manifest["threads"]))
+            told(number, results[-1])
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, MemoryError) as error:
+        raise LoadError(f"'{path}' is a damaged bundle: {type(error).__name__}: {error}") from error
+    return {**answer, "results": results}
 
 
 def measure_archive(data: bytes) -> list[Result]:
@@ -159,14 +171,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if chosen.bundle is None or chosen.output is None:
         parser.error("a bundle and -o are needed")
     try:
-        results = measure_bundle(chosen.bundle, lambda n, r: sys.stderr.write(f"{n + 1}: {r['name'][:100]}\n"))
+        write_results(chosen.bundle, chosen.output)
     except LoadError as error:
         sys.stderr.write(f"error: {error}\n")
         return error.exit_code
-    scratch = chosen.output.with_name(f".{chosen.output.name}.part")
-    scratch.write_text(json.dumps(results, indent=1) + "\n", "utf-8")
-    os.replace(scratch, chosen.output)
+    except OSError as error:
+        sys.stderr.write(f"error: {chosen.output}: cannot write the output: {error.strerror}\n")
+        return LoadError.exit_code
+    except KeyboardInterrupt:
+        sys.stderr.write("error: interrupted\n")
+        return 130
     return 0
+
+
+def write_results(bundle: Path, output: Path) -> None:
+    """Measures, and writes the results as JSON; nothing appears until they are whole. OSError if they cannot be."""
+
+    def tell(number: int, result: Result) -> None:
+        why = f": {result['error']}" if "error" in result else ""
+        sys.stderr.write(f"{number + 1}: {result['name'][:100]}{why}\n")
+
+    if output.is_dir():
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+    scratch = output.with_name(f".{output.name}.{os.getpid()}.part")
+    try:
+        with scratch.open("w", encoding="utf-8") as file:  # before there is anything to lose
+            file.write(json.dumps(measure_bundle(bundle, tell), indent=1) + "\n")
+        os.replace(scratch, output)
+    finally:
+        scratch.unlink(missing_ok=True)
 
 
 if __name__ == "__main__":

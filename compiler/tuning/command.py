@@ -36,6 +36,8 @@ def tune(files: Sequence[Path], arguments: dict[str, Any]) -> None:
     if len(files) > 1:
         raise OnnxcError("one model is tuned at a time", hint="files of records: --merge", exit_code=UNREADABLE)
     (model,) = files
+    if output.exists() and model.exists() and output.samefile(model):
+        raise OnnxcError("the output is the model itself", file=output, exit_code=UNREADABLE)
     options = read_options({**arguments, "threads": None})
     options = replace(options, mcpu=options.mcpu or ("native" if options.target is None else None))
     with Terminal(options.verbose) as terminal, temporary_folder() as folder:
@@ -109,10 +111,10 @@ def _records(path: Path) -> tuple[Records, list[str]]:
     if path.suffix != ".json":
         return Records.read(path)
     try:
-        return read_results(json.loads(path.read_text("utf-8"))), []
+        return read_results(json.loads(path.read_text("utf-8")), path)
     except OSError as error:
         raise OnnxcError(f"cannot be read: {error.strerror}", file=path, exit_code=UNREADABLE) from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}"
         raise OnnxcError("holds no results of a bundle", file=path, why=why, exit_code=UNREADABLE) from error
 

@@ -9,8 +9,9 @@ records of one key the better one stays, by `Record.rank`.
 
 from __future__ import annotations
 
+import codecs
 import json
-import math
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -114,13 +115,13 @@ class Records:
             message = f"tuning records cannot be read: {error.strerror}"
             raise OnnxcError(message, file=path, exit_code=UNREADABLE) from error
         records, warnings = cls(), []
-        for number, line in enumerate(data.split(b"\n"), 1):
+        for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
             if not line.strip():
                 continue
             origin = f"{path}:{number}"
             try:
                 record = parse_record(line, origin)
-            except _Unusable as why:
+            except Unusable as why:
                 warnings.append(f"{origin}: {why}")
                 continue
             rival = records.add(record)
@@ -137,7 +138,7 @@ class Records:
         return RecordedChoices(self, str(getattr(target, "key", target)), threads)
 
 
-class _Unusable(Exception):
+class Unusable(Exception):
     """Why a line is no record that can be used."""
 
 
@@ -145,42 +146,43 @@ def parse_record(line: bytes, origin: str = "") -> Record:
     """The record in a line, all of whose fields are checked."""
     entries = _entries(line)
     if "format" not in entries or "signature" not in entries:
-        raise _Unusable("this is no tuning record")
+        raise Unusable("this is no tuning record")
     format_ = _get(entries, "format", int)
     if format_ > FORMAT:
-        raise _Unusable(f"its format {format_} is newer than this onnxc reads ({FORMAT})")
+        raise Unusable(f"its format {format_} is newer than this onnxc reads ({FORMAT})")
     record = Record(
         signature=_get(entries, "signature", str),
         target=_get(entries, "target", str),
         choice=_choice(_get(entries, "choice", dict)),
         ns=_positive(entries, "ns"),
         default_ns=_positive(entries, "default_ns"),
-        threads=_get(entries, "threads", int),
-        rounds=_get(entries, "rounds", int, 0),
-        spread=float(_get(entries, "spread", (int, float), 0.0)),
+        threads=_count(entries, "threads", 1),
+        rounds=_count(entries, "rounds", 0, 0),
+        spread=_finite(entries, "spread", 0.0),
         verified=_get(entries, "verified", bool, True),
         date=_get(entries, "date", str, ""),
         onnxc=_get(entries, "onnxc", str),
         origin=origin,
     )
     if record.ns > SLOWER * record.default_ns:
-        raise _Unusable("by its own times the heuristic's choice is faster")
+        raise Unusable("by its own times the heuristic's choice is faster")
     return record
 
 
 def _entries(line: bytes) -> dict[str, Any]:
     try:
         entries = json.loads(line.decode("utf-8"), parse_constant=_no_number)
-    except UnicodeDecodeError:
-        raise _Unusable("this is no text in UTF-8") from None
+        json.dumps(entries, ensure_ascii=False).encode()  # half a surrogate pair in an escape is no text
+    except UnicodeError:
+        raise Unusable("this is no text in UTF-8") from None
     except json.JSONDecodeError as error:
         text = error.doc.strip()
         cut = text.startswith("{") and not text.endswith("}")
-        raise _Unusable("the line is cut off" if cut else f"this is no JSON: {error.msg}") from None
+        raise Unusable("the line is cut off" if cut else f"this is no JSON: {error.msg}") from None
     except (ValueError, RecursionError):
-        raise _Unusable("this is no JSON that a record could be") from None
+        raise Unusable("this is no JSON that a record could be") from None
     if not isinstance(entries, dict):
-        raise _Unusable("this is no tuning record")
+        raise Unusable("this is no tuning record")
     return entries
 
 
@@ -193,14 +195,28 @@ def _get(entries: Mapping[str, Any], name: str, kind: type | tuple[type, ...], d
         return default
     value = entries.get(name)
     if not isinstance(value, kind) or (isinstance(value, bool) and kind is not bool):
-        raise _Unusable(f"its '{name}' is missing" if name not in entries else f"its '{name}' is {value!r:.40}")
+        raise Unusable(f"its '{name}' is missing" if name not in entries else f"its '{name}' is {value!r:.40}")
     return value
 
 
+def _count(entries: Mapping[str, Any], name: str, least: int, default: int | None = None) -> int:
+    value = _get(entries, name, int, default)
+    if not least <= value < LARGEST:
+        raise Unusable(f"its '{name}' is {value!r:.40}")
+    return value
+
+
+def _finite(entries: Mapping[str, Any], name: str, default: float | None = None) -> float:
+    value = _get(entries, name, (int, float), default)
+    if not 0 <= value <= sys.float_info.max:
+        raise Unusable(f"its '{name}' is {value!r:.40}")
+    return float(value)
+
+
 def _positive(entries: Mapping[str, Any], name: str) -> float:
-    value = float(_get(entries, name, (int, float)))
-    if not 0 < value < math.inf:
-        raise _Unusable(f"its '{name}' is {value}")
+    value = _finite(entries, name)
+    if not value:
+        raise Unusable(f"its '{name}' is {value}")
     return value
 
 
@@ -209,7 +225,7 @@ def _choice(choice: dict[str, Any]) -> Mapping[str, Any]:
         return choice
     schedule = choice.get("schedule")
     if set(choice) != {"schedule"} or not isinstance(schedule, dict) or not all(map(_small, schedule.values())):
-        raise _Unusable("its 'choice' is neither an algorithm nor a schedule")
+        raise Unusable("its 'choice' is neither an algorithm nor a schedule")
     return choice
 
 

@@ -5,6 +5,7 @@ Wherever it stops, the records written so far are good; in the end they must hav
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -23,7 +24,8 @@ from onnxc.targets import target_for
 from onnxc.tuning.bundle import BundleWriter, Portion
 from onnxc.tuning.extraction import Lowered, lower
 from onnxc.tuning.problems import Convolutions, kernel_tasks
-from onnxc.tuning.records import Record, Records
+from onnxc.tuning.records import FORMAT as RECORDS
+from onnxc.tuning.records import Record, Records, Unusable, parse_record
 from onnxc.tuning.runners import Runner, archived
 from onnxc.tuning.search import Search, State
 from onnxc.tuning.tasks import Candidate, Task
@@ -178,20 +180,19 @@ def merge(parts: Sequence[tuple[Records, list[str]]], output: Path) -> tuple[Rec
     return merged, warnings
 
 
-def read_results(results: dict[str, Any]) -> Records:
-    """The records that a bundle's results come to. KeyError, TypeError or ValueError where they are none."""
-    return Records(
-        Record(
-            signature=str(result["name"]),
-            target=str(results["target"]),
-            choice=result["choice"],
-            ns=float(result["ns"]),
-            default_ns=float(result["default_ns"]),
-            threads=int(results["threads"]),
-            rounds=int(result.get("rounds", 0)),
-            spread=round(float(result.get("spread", 0.0)), 4),
-            onnxc=str(results["onnxc"]),
-        )
-        for result in results["results"]
-        if "error" not in result
-    )
+def read_results(results: dict[str, Any], path: Path) -> tuple[Records, list[str]]:
+    """The records that a bundle's results come to, and a warning for each that cannot be used.
+
+    KeyError, TypeError or ValueError where they are no results at all.
+    """
+    records, warnings = Records(), []
+    shared = {"format": RECORDS, **{name: results[name] for name in ("onnxc", "target", "threads")}}
+    for number, result in enumerate(results["results"], 1):
+        if "error" in result:
+            continue
+        entries = {name: result[name] for name in ("choice", "ns", "default_ns", "rounds", "spread") if name in result}
+        try:
+            records.add(parse_record(json.dumps({**shared, "signature": result["name"], **entries}).encode()))
+        except Unusable as why:
+            warnings.append(f"{path}: result {number}: {why}")
+    return records, warnings

@@ -86,9 +86,9 @@ def _matmul(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
     p = Matmul.of(kernel)
     rules = {**_tile(schedule, p.elem, p.n, target), "group": range(1, MOST_GROUP), "prefetch": range(MOST_AHEAD)}
     can_pack = p.b_position in kernel.constants and p.has_n and not p.transposed_batch_b
-    packed, chunk, copied = (_number(schedule, name) for name in ("packed", "chunk", "copied"))
+    group, packed, chunk, copied = (_number(schedule, name) for name in ("group", "packed", "chunk", "copied"))
     width = schedule["vectors"] * schedule["lanes"] * scalars.byte_width(arithmetic(p.elem, target).compute)
-    if chunk and schedule["group"] * schedule["rows"] * width > CHUNK_BYTES:
+    if chunk and group * schedule["rows"] * width > CHUNK_BYTES:
         raise Refused("the sums of a unit are too large for the stack")
     terms = chunk or p.k
     if copied and (not isinstance(terms, int) or terms * width > COPY_BYTES):

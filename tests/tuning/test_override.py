@@ -89,6 +89,12 @@ def test_a_pattern_that_no_node_has(tmp_path: Path) -> None:
         ('["conv1"]\ntiles = 3', None, "'tiles' cannot be overridden"),
         ('["conv1"]\nalgorithm = 3', None, "algorithm = 3 is not possible"),
         ('["conv1"]\nschedule = { rows = 1.5 }', None, "rows = 1.5 is neither"),
+        ('["conv1"]\nschedule = { rows = 99999999999999999999 }', None, "rows is too large a number"),
+        (f'["conv1"]\nschedule = {{ rows = 0x{"f" * 9000} }}', None, "rows is too large a number"),
+        (f'["conv1"]\nalgorithm = 0x{"f" * 9000}', None, "algorithm = a number of that size is not possible"),
+        ('["conv1"]\nalgorithm = ""', None, "algorithm = '' is not possible"),
+        (f'["conv1"]\nschedule = {{ rows = {"9" * 9000} }}', None, "this is no TOML"),
+        (f'x = {"[" * 3000}', None, "this is no TOML"),
         ("[a.b]\nstrict = true", None, "there is a table 'b' inside"),
         ('algorithm = "direct"', None, "this is an entry, not a table"),
         ("[conv1", None, "this is no TOML"),
@@ -99,6 +105,11 @@ def test_refusals(tmp_path: Path, text: str, node: str | None, why: str) -> None
     assert error.node == node and any(part in str(error) for part in why.split("|")), str(error)
     line = 3 if "f16" in text else 1
     assert error.file == (str(tmp_path / "o.toml") if "TOML" in why else f"{tmp_path / 'o.toml'}:{line}")
+
+
+def test_a_file_as_some_editors_write_it(tmp_path: Path) -> None:
+    (tmp_path / "o.toml").write_bytes(b'\xef\xbb\xbf["conv1"]\r\nstrict = true\r\n')
+    assert [(o.pattern, o.strict) for o in read_overrides(tmp_path / "o.toml")] == [("conv1", True)]
 
 
 def test_operators_without_f64(tmp_path: Path) -> None:

@@ -59,7 +59,13 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         (edited(target=None), "its 'target' is missing"),
         (edited(ns="fast"), "its 'ns' is 'fast'"),
         (edited(ns=-1.0), "its 'ns' is -1.0"),
+        (edited(ns=10**400), "its 'ns' is 1000"),
+        (edited(spread=10**400), "its 'spread' is 1000"),
+        (RECORD.line().encode().replace(b'"spread": 0.0', b'"spread": 1e999'), "its 'spread' is inf"),
+        (edited(target="\ud800"), "this is no text in UTF-8"),
         (edited(threads=True), "its 'threads' is True"),
+        (edited(threads=0), "its 'threads' is 0"),
+        (edited(rounds=-1), "its 'rounds' is -1"),
         (edited(choice={"schedule": {"rows": 1.5}}), "neither an algorithm nor a schedule"),
         (edited(choice={"algorithm": "direct", "schedule": {}}), "neither an algorithm nor a schedule"),
         (edited(choice={"schedule": {"rows": 1 << 70}}), "neither an algorithm nor a schedule"),
@@ -79,6 +85,11 @@ def test_any_bytes_are_survived(tmp_path_factory: pytest.TempPathFactory, noise:
     path.write_bytes(line[:at] + noise + line[at + len(noise) :])
     records, warnings = Records.read(path)
     assert len(records) or warnings
+
+
+def test_a_file_as_some_editors_write_it(tmp_path: Path) -> None:
+    records, warnings = read(tmp_path / "r.jsonl", b"\xef\xbb\xbf" + RECORD.line().encode() + b"\r")
+    assert list(records) == [RECORD] and not warnings
 
 
 def test_the_better_record_is_used_whatever_the_order(tmp_path: Path) -> None:

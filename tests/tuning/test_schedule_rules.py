@@ -93,6 +93,8 @@ def test_what_is_accepted_gives_the_same_bits(name: str) -> None:
         ("matmul", {"lanes": 1}, "lanes = 1"),
         ("deep", {"chunk": 700}, "chunk = 700"),
         ("deep", {"chunk": 512, "group": 1 << 12}, "too large for the stack"),
+        ("deep", {"chunk": 512, "group": None}, "the entry 'group' is missing"),
+        ("deep", {"chunk": 512, "group": "six"}, "group = 'six' is no number"),
         ("matmul", {"packed": 0, "copied": 1}, None),
         ("matmul", {"packed": 1, "copied": 1}, "copied = 1"),
         ("conv", {"algorithm": "fancy"}, "the algorithm 'fancy' is not possible here"),

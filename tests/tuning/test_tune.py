@@ -212,6 +212,40 @@ def test_damaged_bundles_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[
         assert "bundle" in capsys.readouterr().err
     (folder / "manifest.json").unlink()
     assert measure.main([str(folder), "-o", str(tmp_path / "r.json")]) == 2
+    manifest = {"format": 1, "onnxc": "0.1.0", "target": "here", "threads": 1}
+    for damage in ({}, {"tasks": [{}]}, {"tasks": [{"name": "k", "seconds": 1.0}]}, {"tasks": 3}):
+        (folder / "manifest.json").write_text(json.dumps({**manifest, **damage}))
+        assert measure.main([str(folder), "-o", str(tmp_path / "r.json")]) == 2
+        assert "is a damaged bundle" in capsys.readouterr().err
+    (tmp_path / "b.zip").write_bytes(b"PK\x03\x04 and no more")
+    assert measure.main([str(tmp_path / "b.zip"), "-o", str(tmp_path / "r.json")]) == 2
+    assert "is no bundle" in capsys.readouterr().err
+    assert measure.main([str(tmp_path / "b.zip"), "-o", str(folder)]) == 2
+    assert "cannot write the output" in capsys.readouterr().err
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["b.zip", "bundle"]
+
+
+def test_edited_results(tmp_path: Path) -> None:
+    """What no measurement can give is left out, with a warning; what is no list of results is refused."""
+    path, output = tmp_path / "results.json", tmp_path / "r.jsonl"
+    good = {"name": "matmul()", "choice": {"schedule": {"rows": 1}}, "ns": 1.0, "default_ns": 2.0}
+    wrong = ({"ns": 0.0}, {"ns": float("nan")}, {"ns": 10**400}, {"choice": "fast"}, {"ns": 3.0}, {"name": 3})
+    results = {"format": 1, "onnxc": "0.1.0", "target": "here", "threads": 1}
+    path.write_text(json.dumps({**results, "results": [good, *({**good, **change} for change in wrong)]}))
+    done = run("tune", "--merge", path, "-o", output)
+    assert done.returncode == 0
+    assert done.stderr.count(f"warning: {path}: result ") == len(wrong)
+    assert [r.signature for r in Records.read(output)[0]] == ["matmul()"]
+    for text in ("[]", "[" * 100000, '{"results": 3}', '{"results": [3]}', "\xff"):
+        path.write_text(text)
+        assert run("tune", "--merge", path, "-o", output).returncode == 2
+
+
+def test_the_model_is_not_the_output(model: Path) -> None:
+    before = model.read_bytes()
+    done = run("tune", model, "-o", model, "--budget", "1s")
+    assert done.returncode == 2 and "the output is the model itself" in done.stderr
+    assert model.read_bytes() == before
 
 
 def test_wrong_usage(model: Path, tmp_path: Path) -> None:
