@@ -22,11 +22,10 @@ from statistics import geometric_mean, median
 import numpy as np
 from onnx import numpy_helper
 
-from onnxc import driver
+from onnxc.driver import compile_model
+from onnxc.errors import REFUSED, OnnxcError
 from onnxc.options import Options
-from onnxc.passes.choices import Choices
 from onnxc.passes.conv_algorithms import ALGORITHMS
-from onnxc.progress import SILENT
 from onnxc.runtime import InferenceSession
 
 from ..kernels.test_conv import reference
@@ -35,32 +34,22 @@ from .conv_shapes import SHAPES, ConvShape, model
 BLOCK_NANOSECONDS = 4_000_000
 
 
-class Always(Choices):
-    """The same algorithm for every convolution."""
-
-    def __init__(self, name: str):
-        self.name = name
-
-    def algorithm(self, signature: str) -> str:
-        return self.name
-
-
 def build(shape: ConvShape, algorithm: str | None, folder: Path) -> tuple[InferenceSession | None, str]:
     """The compiled model and the algorithm it uses, `algorithm` or else what the heuristics choose; no session where
     the algorithm cannot do the convolution."""
-    run = driver.Compilation(Options(mcpu="native", threads=1), SILENT)
-    if algorithm is not None:
-        run.pass_options = replace(run.pass_options, choices=Always(algorithm))
-    program = run.import_model(model(shape, np.random.default_rng(0)), "conv")
-    with program.context:
-        inputs = driver.input_values(program)
-    run.run_passes(program, "loops")
-    used = chosen(program.log)
-    if algorithm not in (None, used):
-        return None, used
     path = Path(tempfile.mkstemp(suffix=".so", dir=folder)[1])  # two loaded files must not share a name
-    driver._write(run, program, inputs, "shared", path)
-    return InferenceSession(str(path), threads=1), used
+    options = Options(mcpu="native", threads=1)
+    if algorithm is not None:
+        override = path.with_suffix(".toml")
+        override.write_text(f'["*"]\nalgorithm = "{algorithm}"\n')
+        options = replace(options, override=override)
+    try:
+        report = compile_model(model(shape, np.random.default_rng(0)), path, options)
+    except OnnxcError as refusal:
+        if algorithm is None or refusal.exit_code != REFUSED:
+            raise
+        return None, algorithm
+    return InferenceSession(str(path), threads=1), chosen(report.log)
 
 
 def chosen(log: Sequence[tuple[str, str]]) -> str:
