@@ -14,6 +14,7 @@ import argparse
 import errno
 import json
 import os
+import platform
 import subprocess
 import sys
 import tempfile
@@ -30,6 +31,7 @@ from onnxc.runtime.errors import LoadError
 from onnxc.runtime.isolated import Failed, isolated
 
 FORMAT = 1
+ARCHITECTURES = ("x86_64", "aarch64", "riscv64")
 LONGEST = 20.0  # seconds that one candidate may take: check, calibration and all rounds
 
 Result = dict[str, Any]
@@ -48,13 +50,18 @@ def measure_bundle(path: Path, told: Told = lambda number, result: None) -> Resu
                     archive.extractall(folder)
             except (zipfile.BadZipFile, zlib.error, EOFError, NotImplementedError, RuntimeError, OSError) as error:
                 raise LoadError(f"'{path}' is no bundle of candidates: {error}") from error
-            return measure_bundle(Path(folder), told)
-    manifest = read_manifest(path)
+            return _measured(Path(folder), path, told)
+    return _measured(path, path, told)
+
+
+def _measured(folder: Path, path: Path, told: Told) -> Result:
+    """The results of a bundle's folder, which messages call `path`."""
+    manifest = read_manifest(folder, path)
     results = []
     try:
         answer = {"format": FORMAT, **{name: manifest[name] for name in ("onnxc", "target", "threads")}}
         for number, facts in enumerate(manifest["tasks"]):
-            results.append(measure_task(path, facts, manifest["threads"]))
+            results.append(measure_task(folder, facts, manifest["threads"]))
             told(number, results[-1])
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, MemoryError) as error:
         raise LoadError(f"'{path}' is a damaged bundle: {type(error).__name__}: {error}") from error
@@ -76,14 +83,17 @@ def measure_archive(data: bytes) -> list[Result]:
         return json.loads(results.read_text("utf-8"))["results"]
 
 
-def read_manifest(folder: Path) -> dict[str, Any]:
-    """The bundle's manifest; LoadError where it is none that this version reads."""
+def read_manifest(folder: Path, path: Path) -> dict[str, Any]:
+    """The bundle's manifest; LoadError where it is none that this version reads, or for other machines."""
     try:
         manifest = json.loads((folder / "manifest.json").read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise LoadError(f"'{folder}' is no bundle of candidates: {error}") from error
+        raise LoadError(f"'{path}' is no bundle of candidates: {error}") from error
     if not isinstance(manifest, dict) or manifest.get("format") != FORMAT:
-        raise LoadError(f"'{folder}' is a bundle of another version of onnxc (format {FORMAT} is read)")
+        raise LoadError(f"'{path}' is a bundle of another version of onnxc (format {FORMAT} is read)")
+    arch, here = str(manifest.get("target")).split("-")[0], platform.machine()
+    if arch in ARCHITECTURES and arch != here:
+        raise LoadError(f"'{path}' holds code for {arch}, which cannot be measured on this {here}")
     return manifest
 
 

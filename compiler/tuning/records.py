@@ -172,7 +172,8 @@ def parse_record(line: bytes, origin: str = "") -> Record:
 def _entries(line: bytes) -> dict[str, Any]:
     try:
         entries = json.loads(line.decode("utf-8"), parse_constant=_no_number)
-        json.dumps(entries, ensure_ascii=False).encode()  # half a surrogate pair in an escape is no text
+        if b"\\u" in line:
+            json.dumps(entries, ensure_ascii=False).encode()  # half a surrogate pair in an escape is no text
     except UnicodeError:
         raise Unusable("this is no text in UTF-8") from None
     except json.JSONDecodeError as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import platform
 import signal
 import subprocess
 import sys
@@ -217,6 +218,10 @@ def test_damaged_bundles_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[
         (folder / "manifest.json").write_text(json.dumps({**manifest, **damage}))
         assert measure.main([str(folder), "-o", str(tmp_path / "r.json")]) == 2
         assert "is a damaged bundle" in capsys.readouterr().err
+    other = "aarch64" if platform.machine() == "x86_64" else "x86_64"
+    (folder / "manifest.json").write_text(json.dumps({**manifest, "target": f"{other}-unknown-linux-gnu;"}))
+    assert measure.main([str(folder), "-o", str(tmp_path / "r.json")]) == 2
+    assert f"holds code for {other}" in capsys.readouterr().err
     (tmp_path / "b.zip").write_bytes(b"PK\x03\x04 and no more")
     assert measure.main([str(tmp_path / "b.zip"), "-o", str(tmp_path / "r.json")]) == 2
     assert "is no bundle" in capsys.readouterr().err
