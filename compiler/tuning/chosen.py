@@ -18,15 +18,18 @@ def chosen_for(
     if source is None or isinstance(source, Choices):
         return source, []
     records, warnings = (source, []) if isinstance(source, Records) else Records.read(source)
-    choices = records.choices(target, threads)
-    if len(warnings) > MOST_WARNINGS:
-        rest = len(warnings) - MOST_WARNINGS
-        warnings = [*warnings[:MOST_WARNINGS], f"{source}: {rest} more lines cannot be used"]
+    choices, warnings = records.choices(target, threads), shortened(warnings, source)
     if choices.others and not len(choices):
         first = min(records, key=lambda record: (_line(record.origin), record.key))
         why = f"{choices.others} records are for other targets than {target.key}, the first for {first.target}"
         warnings.append(f"{first.origin or 'the records'}: {why}: none is used")
     return choices, warnings
+
+
+def shortened(warnings: list[str], source: object) -> list[str]:
+    """The first of a file's warnings, and how many more there are."""
+    rest = len(warnings) - MOST_WARNINGS
+    return warnings if rest <= 0 else [*warnings[:MOST_WARNINGS], f"{source}: {rest} more lines cannot be used"]
 
 
 def _line(origin: str) -> int:

@@ -16,6 +16,7 @@ from onnxc.link import check_output
 from onnxc.options import Options
 from onnxc.progress import Progress
 from onnxc.terminal import Terminal
+from onnxc.tuning.chosen import shortened
 from onnxc.tuning.records import Records
 from onnxc.tuning.runners import runner_for
 from onnxc.tuning.tune import Summary, Tuner, merge, read_results
@@ -61,7 +62,7 @@ def tuned_options(model: Path, options: Options, budget: float, progress: Progre
         options = replace(options, mcpu=options.mcpu or "native")
     records = options.tuning if isinstance(options.tuning, Records) else Records()
     if isinstance(options.tuning, Path):
-        records, _ = Records.read(options.tuning)
+        records = _read(options.tuning, progress)
     each = [_realisation(options, dims, cpu) for dims in _shapes(options) for cpu in options.isa or (options.mcpu,)]
     for one in each:
         with temporary_folder() as folder:
@@ -92,11 +93,16 @@ def _known(arguments: dict[str, Any], output: Path, progress: Progress) -> Recor
     known = Records()
     for path in (arguments["tuning"], output if arguments["resume"] and output.exists() else None):
         if path is not None:
-            records, warnings = Records.read(path)
-            known = known.merge(records)
-            for line in warnings:
-                progress.say(f"warning: {line}")
+            known = known.merge(_read(path, progress))
     return known
+
+
+def _read(path: Path, progress: Progress) -> Records:
+    """The records of a file; warnings are told."""
+    records, warnings = Records.read(path)
+    for line in shortened(warnings, path):
+        progress.say(f"warning: {line}")
+    return records
 
 
 def _merge(files: Sequence[Path], output: Path) -> None:
@@ -109,7 +115,8 @@ def _merge(files: Sequence[Path], output: Path) -> None:
 def _records(path: Path) -> tuple[Records, list[str]]:
     """The records in a file, or those that a bundle's results come to."""
     if path.suffix != ".json":
-        return Records.read(path)
+        records, warnings = Records.read(path)
+        return records, shortened(warnings, path)
     try:
         return read_results(json.loads(path.read_text("utf-8")), path)
     except OSError as error:

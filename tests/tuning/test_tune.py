@@ -75,8 +75,11 @@ def test_tune_and_compile(model: Path, tmp_path: Path) -> None:
 
 
 def test_compile_with_tune(model: Path, tmp_path: Path) -> None:
-    done = run("compile", model, "-o", tmp_path / "m.so", "--tune", "--tune-budget", "2s")
+    known = tmp_path / "known.jsonl"
+    known.write_text("broken\n" * 30)
+    done = run("compile", model, "-o", tmp_path / "m.so", "--tune", "--tune-budget", "2s", "--tuning", known)
     assert done.returncode == 0, done.stderr
+    assert f"warning: {known}:1: " in done.stderr and f"warning: {known}: 10 more lines" in done.stderr
     assert "candidates measured" in done.stderr
     assert (tmp_path / "m.so").exists()
 
