@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from onnxc.dialects.errors import UNREADABLE, OnnxcError
 from onnxc.manifest import identifier
-from onnxc.variants import read_spec
+from onnxc.variants import LARGEST_DIM, read_spec
 
 if TYPE_CHECKING:
     from onnxc.passes.choices import Choices
@@ -22,9 +22,6 @@ LEVELS = ("graph", "tensor", "kernels", "loops", "llvm")
 KINDS = {".so": "shared", ".o": "object", ".a": "archive", ".ll": "llvm-ir", ".s": "assembly", ".mlir": "mlir"}
 #: What a choice goes by where the fastest, the smallest in memory and the smallest on disk differ.
 OBJECTIVES = ("speed", "memory", "size")
-
-#: no tensor that fits into an address space is longer
-LARGEST_DIM = 1 << 47
 
 _SYMBOL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 

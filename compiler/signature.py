@@ -23,10 +23,9 @@ DTYPES = {
 
 
 def input_values(program: Program) -> tuple[Value, ...]:
-    """The inputs; a free dim has the name that the model gives it, so equal names must have equal sizes."""
-    main = _main(program)
-    names = program.notes.get("dim_names", {})
-    arguments = main.regions[0].blocks[0].arguments
+    """The inputs; a free dim has the name that the model gives it, or None: equal names must have equal sizes."""
+    names = _dim_names(program)
+    arguments = _main(program).regions[0].blocks[0].arguments
     return _values(program, "input_names", [a.type for a in arguments], lambda d: names.get(str(d), str(d)))
 
 
@@ -38,16 +37,22 @@ def input_symbols(program: Program) -> Iterator[str]:
 
 def output_values(program: Program) -> tuple[Value, ...]:
     """The outputs after shape inference; a dim that no input names is shown as the expression it is."""
-    main = _main(program)
-    names = program.notes.get("dim_names", {})
-    block = main.regions[0].blocks[0]
+    names = _dim_names(program)
+    block = _main(program).regions[0].blocks[0]
     returned = block.operations[len(block.operations) - 1].operands
 
-    def named(d) -> str:
+    def named(d) -> str | None:
         text = str(program.facts.restore(d))
         return names.get(text, text)
 
     return _values(program, "output_names", [v.type for v in returned], named)
+
+
+def _dim_names(program: Program) -> dict[str, str | None]:
+    """The model's own names of its symbols; None for those of dims that it leaves without a name."""
+    attributes = _main(program).attributes
+    entries = ir.DictAttr(attributes["dim_names"]) if "dim_names" in attributes else []
+    return {entry.name: ir.StringAttr(entry.attr).value or None for entry in entries}
 
 
 def _values(program: Program, attribute: str, types: Sequence[ir.Type], named) -> tuple[Value, ...]:

@@ -16,10 +16,12 @@ from onnxc.manifest import ANY, Guard, Value
 
 GENERIC = "generic"
 SYNTAX = "conditions are NAME=V, NAME=L..H or NAME%M=0, with commas between them"
+#: no tensor that fits into an address space is longer
+LARGEST_DIM = 1 << 47
 _CONDITIONS = {
-    "exact": re.compile(r"(?P<dim>.+?)\s*=\s*(?P<low>\d{1,18})\Z"),
-    "range": re.compile(r"(?P<dim>.+?)\s*=\s*(?P<low>\d{1,18})\.\.(?P<high>\d{1,18})\Z"),
-    "multiple": re.compile(r"(?P<dim>.+?)\s*%\s*(?P<multiple>\d{1,18})\s*=\s*0\Z"),
+    "exact": re.compile(r"(?P<dim>.+?)\s*=\s*(?P<low>[0-9]{1,18})\Z"),
+    "range": re.compile(r"(?P<dim>.+?)\s*=\s*(?P<low>[0-9]{1,18})\.\.(?P<high>[0-9]{1,18})\Z"),
+    "multiple": re.compile(r"(?P<dim>.+?)\s*%\s*(?P<multiple>[0-9]{1,18})\s*=\s*0\Z"),
 }
 
 
@@ -85,11 +87,17 @@ def read_spec(text: str) -> Spec:
     bounds: dict[str, Bounds] = {}
     for part in text.split(","):
         dim, condition = _read_condition(part.strip(), text)
-        both = bounds.get(dim, Bounds()) & condition
-        if both is None:
-            raise _wrong(text, f"no size of '{dim}' meets all its conditions")
-        bounds[dim] = both
+        bounds[dim] = _meet(bounds.get(dim, Bounds()), condition, dim, text)
     return Spec(text, bounds)
+
+
+def _meet(before: Bounds, condition: Bounds, dim: str, text: str) -> Bounds:
+    both = before & condition
+    if both is None:
+        raise _wrong(text, f"no size of '{dim}' meets all its conditions")
+    if max(both.low, both.multiple) >= LARGEST_DIM:
+        raise _wrong(text, f"'{dim}' would be larger than any memory")
+    return both
 
 
 def _read_condition(part: str, text: str) -> tuple[str, Bounds]:
@@ -132,12 +140,17 @@ def _resolve(spec: Spec, places: Mapping[str, tuple[str, int]], inputs: Sequence
         if written not in places:
             raise _unknown(spec.text, written, places, inputs)
         dim, _ = places[written]
-        both = bounds.get(dim, Bounds()) & condition
-        if both is None:
-            raise _wrong(spec.text, f"no size of '{dim}' meets all its conditions")
-        bounds[dim] = both
+        if dim in _ambiguous(inputs):
+            raise _wrong(spec.text, f"'{dim}' is the name of one dim and the place of another")
+        bounds[dim] = _meet(bounds.get(dim, Bounds()), condition, dim, spec.text)
     guards = [Guard(places[dim][1], b.low, b.high, 1 if b.exact else b.multiple) for dim, b in bounds.items()]
     return Variant(bounds, tuple(guards))
+
+
+def _ambiguous(inputs: Sequence[Value]) -> set[str]:
+    """Names of dims that are another dim's INPUT.AXIS."""
+    places = [(f"{value.name}.{axis}", dim) for value in inputs for axis, dim in enumerate(value.dims)]
+    return {place for place, dim in places if dim != place} & {dim for _, dim in places if isinstance(dim, str)}
 
 
 def _free_dims(inputs: Sequence[Value]) -> dict[str, tuple[str, int]]:

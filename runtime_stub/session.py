@@ -25,7 +25,7 @@ _process_pool: Any = None
 def _shape_record(path: str | os.PathLike[str], library: Library) -> ShapeRecord:
     from onnxc.runtime.shape_record import ShapeRecord  # where it is asked for: json takes a millisecond
 
-    return ShapeRecord(path, [arg.name for arg in library.inputs])
+    return ShapeRecord(path, library.inputs)
 
 
 class ModelMetadata:

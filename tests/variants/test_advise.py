@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shlex
 from pathlib import Path
 from types import SimpleNamespace
@@ -15,7 +16,8 @@ import onnxc
 from onnxc.advise import Candidate, Measured, arguments_of, as_table, choose
 from onnxc.bench_report import duration
 from onnxc.errors import OnnxcError
-from onnxc.runtime import InferenceSession
+from onnxc.runtime import InferenceSession, InputError
+from onnxc.runtime.shape_record import ShapeRecord
 from onnxc.shape_list import covering_spec, read_shapes, spec_of
 from tests.cli.conftest import Command, onnxc_command  # noqa: F401 (a fixture)
 from tests.variants import models
@@ -114,3 +116,38 @@ def test_recorded_shapes_are_measured(tmp_path: Path, onnxc_command: Command) ->
     facts = json.loads(done.stdout)
     assert [v["spec"] for v in facts["variants"]] == ["batch=1,seq=8", "batch=2,seq=3", "batch=1..2,seq=3..8"]
     assert all(v["size"] > 0 and v["seconds"] >= 0 and v["shapes"][0]["generic"] > 0 for v in facts["variants"])
+
+
+@pytest.mark.parametrize("text", ["{", "{}", "[1]", '[{"x": [1], "weight": "a"}]', "\xff"])
+def test_a_record_that_is_none(tmp_path: Path, text: str) -> None:
+    (tmp_path / "shapes.json").write_text(text, "latin-1")
+    with pytest.raises(InputError, match="the shapes of runs cannot be recorded in"):
+        ShapeRecord(tmp_path / "shapes.json", [])
+    assert (tmp_path / "shapes.json").read_text("latin-1") == text
+    with pytest.raises(InputError, match="cannot be recorded in .*: No such file"):
+        ShapeRecord(tmp_path / "none" / "shapes.json", [])
+
+
+def test_a_record_that_fails_later_is_warned_of(tmp_path: Path) -> None:
+    record = ShapeRecord(tmp_path / "shapes.json", [])
+    (tmp_path / "shapes.json").unlink()
+    (tmp_path / "shapes.json").mkdir()
+    with pytest.warns(RuntimeWarning, match="cannot be recorded in .*: Is a directory"):
+        record.note({})
+    (tmp_path / "shapes.json").rmdir()
+    record.close()
+    assert json.loads((tmp_path / "shapes.json").read_text()) == [{"weight": 1}]
+
+
+def test_a_fork_counts_its_own_runs(tmp_path: Path) -> None:
+    record = ShapeRecord(tmp_path / "shapes.json", [])
+    for _ in range(2):
+        record.note({})
+    child = os.fork()
+    if not child:
+        record.note({})
+        record.close()
+        os._exit(0)
+    os.waitpid(child, 0)
+    record.close()
+    assert json.loads((tmp_path / "shapes.json").read_text()) == [{"weight": 3}]

@@ -55,6 +55,18 @@ def test_signature_stays_generic(folder: Path) -> None:
         assert session.get_outputs()[0].shape == ["batch", "seq", 40]
 
 
+def test_names_of_dims(tmp_path: Path) -> None:
+    """What is no identifier, and no name at all."""
+    model = models.tokens(width=8, dims=("a=b", None))
+    onnxc.compile(model, tmp_path / "m.so", variants=["a=b=2,x.1=3", "x.0=1..4", "x.1%4=0"])
+    session = InferenceSession(tmp_path / "m.so")
+    assert session.get_inputs()[0].shape == ["a=b", None, 8] and session.get_outputs()[0].shape == ["a=b", None, 40]
+    assert [v.guards for v in session.library.variants] == [("a=b=2", "x.1=3"), ("x.1%4=0",), ("a=b=1..4",), ()]
+    for shape, name in (((2, 3), "a=b=2,x.1=3"), ((4, 8), "x.1%4=0"), ((4, 3), "a=b=1..4"), ((5, 3), "generic")):
+        session.run(None, {"x": rows(*shape, 8)})
+        assert session.variant is not None and session.variant.name == name
+
+
 def test_facts_of_variants(folder: Path) -> None:
     session = InferenceSession(folder / "tokens.so")
     assert [v.name for v in session.library.variants] == [

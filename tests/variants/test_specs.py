@@ -57,6 +57,9 @@ def test_conditions(text: str, name: str, guards: list[Guard]) -> None:
         ("n=1", "the model has no free dim 'n' (hint: its free dims are batch, h, x.3)"),
         ("x.1=3", "dim 'x.1' is fixed to 3"),
         ("x.4=3", "the model has no free dim 'x.4'"),
+        ("h=140737488355328", "'h' would be larger than any memory"),
+        ("h%99999999=0,x.2%99999998=0", "'h' would be larger than any memory"),
+        ("h=٣", "is no condition"),
     ],
 )
 def test_wrong_conditions(text: str, why: str) -> None:
@@ -70,6 +73,14 @@ def test_duplicates() -> None:
     specs = [read_spec(text) for text in ("batch=1,h=1..60,h%32=0", "h=32,x.0=1")]
     with pytest.raises(OnnxcError, match=r"takes the same shapes as 'batch=1,h=1\.\.60,h%32=0'"):
         find_variants(specs, INPUTS)
+
+
+def test_a_name_that_is_a_place() -> None:
+    """--dim would bind both."""
+    x, z = Value("x", 1, ("z.0",)), Value("z", 1, (None,))
+    for inputs in ((x, z), (z, x)):
+        with pytest.raises(OnnxcError, match="'z.0' is the name of one dim and the place of another"):
+            find_variants([read_spec("x.0=1")], inputs)
 
 
 def test_no_free_dim() -> None:
