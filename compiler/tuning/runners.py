@@ -130,4 +130,5 @@ def _dask(address: str) -> Iterator[ExecutorRunner]:
     except OSError as error:
         raise OnnxcError(f"no Dask scheduler answers at {address}", why=str(error), exit_code=UNREADABLE) from error
     with client:
-        yield ExecutorRunner(client.get_executor(pure=False), max(1, len(client.nthreads())))
+        workers: Any = client.nthreads()  # a coroutine for asynchronous clients only
+        yield ExecutorRunner(client.get_executor(pure=False), max(1, len(workers)))
