@@ -93,6 +93,9 @@ def complete_feeds(
     """
     known = dict(dims)
     for value in inputs:
+        for axis, dim in enumerate(value.shape):
+            if isinstance(dim, str) and f"{value.name}.{axis}" in dims:
+                known.setdefault(dim, dims[f"{value.name}.{axis}"])
         if value.name in given:
             for dim, size in zip(value.shape, np.shape(given[value.name]), strict=False):
                 if isinstance(dim, str):

@@ -102,3 +102,9 @@ def test_outputs_of_any_name_and_type_are_saved(tmp_path: Path) -> None:
         "nothing": (0, 4),
     }
     assert feeds["a/b:0"].tolist() == ["one", "two"]
+
+
+def test_a_size_by_place_holds_wherever_the_dim_is() -> None:
+    inputs = [Input(n, "tensor(float)", [None, "m"]) for n in "xz"]
+    for place in ("x.1", "z.1"):
+        assert [v.shape for v in complete_feeds(inputs, {}, {place: 5}, 0).values()] == [(1, 5), (1, 5)]
