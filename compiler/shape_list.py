@@ -27,13 +27,14 @@ Dims = dict[str, int]
 
 
 def free_dims(inputs: Sequence[Value]) -> dict[str, str]:
-    """What a free dim may be called → its own name: the model's name of it, else INPUT.AXIS."""
+    """What a free dim may be called → its name in conditions: the model's where these can hold it, else INPUT.AXIS."""
     found: dict[str, str] = {}
     for value in inputs:
         for axis, dim in enumerate(value.shape):
             if not isinstance(dim, int):
                 place = f"{value.name}.{axis}"
-                found[place] = found.setdefault(dim or place, dim or place)
+                plain = dim and "," not in dim and dim == dim.strip()
+                found[place] = found.setdefault(dim or place, dim if plain else place)
     return found
 
 

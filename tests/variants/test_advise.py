@@ -18,7 +18,7 @@ from onnxc.bench_report import duration
 from onnxc.errors import OnnxcError
 from onnxc.runtime import InferenceSession, InputError
 from onnxc.runtime.shape_record import ShapeRecord
-from onnxc.shape_list import covering_spec, read_shapes, spec_of
+from onnxc.shape_list import covering_spec, free_dims, read_shapes, spec_of
 from tests.cli.conftest import Command, onnxc_command  # noqa: F401 (a fixture)
 from tests.variants import models
 
@@ -151,3 +151,9 @@ def test_a_fork_counts_its_own_runs(tmp_path: Path) -> None:
     os.waitpid(child, 0)
     record.close()
     assert json.loads((tmp_path / "shapes.json").read_text()) == [{"weight": 3}]
+
+
+def test_names_that_conditions_cannot_hold() -> None:
+    inputs = [SimpleNamespace(name=name, shape=["g,h", " e "]) for name in ("x", "z")]
+    expected = {"g,h": "x.0", " e ": "x.1", "x.0": "x.0", "x.1": "x.1", "z.0": "x.0", "z.1": "x.1"}
+    assert free_dims(inputs) == expected
