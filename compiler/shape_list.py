@@ -33,8 +33,8 @@ def free_dims(inputs: Sequence[Value]) -> dict[str, str]:
         for axis, dim in enumerate(value.shape):
             if not isinstance(dim, int):
                 place = f"{value.name}.{axis}"
-                plain = dim and "," not in dim and dim == dim.strip()
-                found[place] = found.setdefault(dim or place, dim if plain else place)
+                own = dim if dim and "," not in dim and dim == dim.strip() else place
+                found[place] = found.setdefault(dim or place, own)
     return found
 
 
