@@ -159,7 +159,11 @@ def test_what_facts_make_of_an_expression_is_the_same_size(tree, values, known, 
         assert "no size" in str(error)
         return
     for name, (low, _, multiple) in known.items():
-        legal = [v for v in range(low, low + 60) if v % multiple == 0 and v <= (200 if ranges[name][1] is None else ranges[name][1])]
+        legal = [
+            v
+            for v in range(low, low + 60)
+            if v % multiple == 0 and v <= (200 if ranges[name][1] is None else ranges[name][1])
+        ]
         values[name] = legal[pick % len(legal)]
         if multiple > 1:
             values[f"{name}/{multiple}"] = values[name] // multiple
