@@ -116,10 +116,10 @@ def _measure(
     for timing in (ours, theirs):
         if timing.error is not None:
             raise OnnxcError(timing.error, file=artefact)
-    ratios = [a / b for a, b in zip(ours.blocks, theirs.blocks, strict=True)]
-    low, high = np.percentile(ratios, (25, 75))
+    ratios = bench.ratios(ours, theirs)
+    low, high = bench.quartiles(ratios)
     # the median's own uncertainty: half the quartiles' distance by the root of the rounds
-    noise = float(high - low) / 2 / len(ratios) ** 0.5
+    noise = (high - low) / 2 / len(ratios) ** 0.5
     return Measured(dims, weight, theirs.median, ours.median, median(ratios), noise)
 
 

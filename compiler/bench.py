@@ -61,8 +61,7 @@ class Timing:
     @property
     def spread(self) -> tuple[float, float]:
         """The quartiles of the blocks."""
-        low, high = np.percentile(self.blocks, (25, 75))
-        return float(low), float(high)
+        return quartiles(self.blocks)
 
 
 def open_onnxc(path: Path, threads: int) -> Callable[[Feeds], Sequence[Any]]:
@@ -105,27 +104,28 @@ def open_openvino(path: Path, threads: int) -> Callable[[Feeds], Sequence[Any]]:
     return run
 
 
-#: `generic` is another artefact of onnxc, to measure the first one against
-RUNNERS = {"onnxc": open_onnxc, "generic": open_onnxc, "onnxruntime": open_onnxruntime, "openvino": open_openvino}
+#: other runtimes to measure against
+PEERS = {"onnxruntime": open_onnxruntime, "openvino": open_openvino}
+#: `generic` is another artefact of onnxc: the model without variants or without tuning
+RUNNERS = {"onnxc": open_onnxc, "generic": open_onnxc, **PEERS}
 
 
-def check_runners(names: Iterable[str]) -> None:
-    """Refuses what is no runner or is not installed."""
+def check_peers(names: Iterable[str]) -> None:
+    """Refuses what is no other runtime or is not installed."""
     for name in names:
-        if name not in RUNNERS:
+        if name not in PEERS:
             raise OnnxcError(
-                f"cannot measure against '{name}'", hint=f"known: {', '.join(RUNNERS)}", exit_code=UNREADABLE
+                f"cannot measure against '{name}'", hint=f"known: {', '.join(PEERS)}", exit_code=UNREADABLE
             )
-        if RUNNERS[name] is not open_onnxc and find_spec(name) is None:
+        if find_spec(name) is None:
             raise OnnxcError(f"{name} is not installed", hint=f"pip install {name}", exit_code=UNREADABLE)
 
 
 def measure(runners: Mapping[str, Path], feeds: Feeds, plan: Plan, tell: Callable[[int, int], None]) -> list[Timing]:
-    """Times each runner (a name of RUNNERS and the file it runs); outputs are compared with the first's.
+    """Times each runner (a name of RUNNERS, and the file it runs); outputs are compared with the first's.
 
     A runner that fails is reported with its error and the others go on. `tell(done, rounds)` is called a round.
     """
-    check_runners(runners)
     workers = {name: Worker(name, path, plan) for name, path in runners.items()}
     with contextlib.ExitStack() as exits:
         for worker in workers.values():
@@ -144,9 +144,20 @@ def measure(runners: Mapping[str, Path], feeds: Feeds, plan: Plan, tell: Callabl
     return list(timings.values())
 
 
+def ratios(ours: Timing, theirs: Timing) -> list[float]:
+    """Our time by theirs in each round."""
+    return [a / b for a, b in zip(ours.blocks, theirs.blocks, strict=True)]
+
+
 def ratio(ours: Timing, theirs: Timing) -> float:
     """The median over rounds of our time by theirs."""
-    return median(a / b for a, b in zip(ours.blocks, theirs.blocks, strict=True))
+    return median(ratios(ours, theirs))
+
+
+def quartiles(values: Sequence[float]) -> tuple[float, float]:
+    """The lower and the upper one."""
+    low, high = np.percentile(values, (25, 75))
+    return float(low), float(high)
 
 
 class Worker:

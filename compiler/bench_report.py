@@ -27,7 +27,7 @@ def bench_model(model: Path, arguments: dict[str, Any]) -> None:
     options.pop("threads", None)  # of the run, not of the artefact
     if others and not needs_compiling(model):
         raise OnnxcError(f"{others[0]} cannot run it", file=model, hint="give the .onnx model", exit_code=UNREADABLE)
-    bench.check_runners(others)
+    bench.check_peers(others)
     if arguments["json_file"] is not None:
         check_output(arguments["json_file"])
     plan = bench.Plan(arguments["threads"], arguments["rounds"], arguments["block_ms"] / 1e3)

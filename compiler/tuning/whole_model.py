@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-import numpy as np
-
-from onnxc.bench import Plan, Worker
+from onnxc import bench
 from onnxc.driver import compile_model
-from onnxc.leftovers import ended_at_ctrl_c
+from onnxc.errors import OnnxcError
 from onnxc.options import Options
 from onnxc.progress import Progress
 from onnxc.tuning.records import Records
 
 NOISE = 1.01  # a ratio that is worse than no gain
+STAGE = "tuned beside untuned"
 
 
 @dataclass(frozen=True)
@@ -47,22 +45,13 @@ def compile_both(
     return made
 
 
-def compare(tuned: Path, untuned: Path, feeds: Mapping[str, Any], plan: Plan, progress: Progress) -> Comparison:
-    """Both in turn, a process each, in alternating order."""
-    with contextlib.ExitStack() as exits:
-        workers = []
-        for path in (tuned, untuned):
-            worker = Worker("onnxc", path, plan)
-            exits.callback(worker.close)
-            exits.enter_context(ended_at_ctrl_c(worker.process.kill))
-            worker.ask("load", feeds)
-            workers.append(worker)
-        counts = [worker.calibrate(plan.block_seconds) for worker in workers]
-        blocks: list[list[float]] = [[], []]
-        for step in range(plan.rounds):
-            for side in (step % 2, 1 - step % 2):
-                blocks[side].append(workers[side].block(counts[side]))
-            progress.stage("tuned beside untuned", step + 1, plan.rounds)
-    ratios = [a / b for a, b in zip(*blocks, strict=True)]
-    low, high = np.percentile(ratios, (25, 75))
-    return Comparison(median(blocks[0]), median(blocks[1]), float(low), median(ratios), float(high))
+def compare(tuned: Path, untuned: Path, feeds: Mapping[str, Any], plan: bench.Plan, progress: Progress) -> Comparison:
+    """Both in turn, a process each."""
+    artefacts = {"onnxc": tuned, "generic": untuned}
+    ours, theirs = bench.measure(artefacts, feeds, plan, lambda done, rounds: progress.stage(STAGE, done, rounds))
+    for timing, path in ((ours, tuned), (theirs, untuned)):
+        if timing.error is not None:
+            raise OnnxcError(timing.error, file=path)
+    ratios = bench.ratios(ours, theirs)
+    low, high = bench.quartiles(ratios)
+    return Comparison(ours.median, theirs.median, low, median(ratios), high)
