@@ -78,7 +78,7 @@ def commands() -> None:
 )
 @click.option("--no-generic", is_flag=True, help="No code for shapes that no --variant names.")
 @click.option("--isa", metavar="CPU,…", help="Code for each of these CPUs or ISA levels, picked at run time.")
-@click.option("--strict", is_flag=True, help="No algorithm that gives other bits than the plain sum (Winograd).")
+@click.option("--strict", is_flag=True, help="No algorithm that gives other bits than the plain sum (Winograd, FFT).")
 @click.option("--verify", is_flag=True, help="Check the module after every pass.")
 @click.option("--tune", is_flag=True, help="Measure on this machine first which schedules are the fastest.")
 @click.option("--tune-budget", type=Duration(), default="120s", show_default=True, help="About how long that may take.")

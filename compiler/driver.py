@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,19 +14,16 @@ from mlir import ir
 from onnxc import importer
 from onnxc.artefact import Artefact, Code, write_artefact
 from onnxc.build_kernel import kernel_llvm_text, kernel_loops_text
-from onnxc.dialects.dims import Facts
 from onnxc.dialects.weights import SharedWeights, WeightStore
 from onnxc.emit_object import lower_to_llvm
 from onnxc.errors import REFUSED, OnnxcError, Refusals
 from onnxc.link import check_output, write_output
-from onnxc.manifest import ANY
-from onnxc.options import LEVELS, Options
+from onnxc.options import LEVELS, Options, ResolvedOptions
 from onnxc.override_file import read_overrides
 from onnxc.passes.artefact_parts import Parts
 from onnxc.passes.choices import Choices
 from onnxc.passes.contract import Program
 from onnxc.passes.main.shims import with_shims
-from onnxc.passes.overrides import Override
 from onnxc.pipeline import PIPELINE, has_lowering
 from onnxc.progress import SILENT, Progress
 from onnxc.realisations import Realisation, realisations, targets_for
@@ -35,37 +32,10 @@ from onnxc.report import trade_line
 from onnxc.signature import input_symbols, input_values, output_values
 from onnxc.targets import Target
 from onnxc.tuning.chosen import chosen_for
-from onnxc.variants import Variant, find_variants, read_spec
+from onnxc.variants import facts_of, find_variants, read_spec
 
 if TYPE_CHECKING:
     import onnx
-
-
-@dataclass(frozen=True)
-class PassOptions:
-    """What passes read: the compilation's options, the resolved target, and the dims that have one value."""
-
-    options: Options
-    target: Target
-    dims: Mapping[str, int]
-    choices: Choices | None = None
-    overrides: tuple[Override, ...] = ()
-
-    @property
-    def objective(self) -> str:
-        return self.options.objective
-
-    @property
-    def strict(self) -> bool:
-        return self.options.strict
-
-    @property
-    def threads(self) -> int | None:
-        return self.options.threads
-
-    @property
-    def verify(self) -> bool:
-        return self.options.verify
 
 
 @dataclass
@@ -120,12 +90,13 @@ class Compilation:
         start = time.perf_counter()
         dims = {**self.options.dims, **(one.variant.values if one else {})}
         target = one.target if one else self.targets[0]
-        options = PassOptions(self.options, target, dims, self.choices(target), self.overrides)
+        options = ResolvedOptions(self.options, target, dims, self.choices(target), self.overrides)
         weights = SharedWeights(self.weights) if self.options.several else self.weights
         program = importer.import_model(source, options, has_lowering=has_lowering, weights=weights)
         program.parts, program.name = self.parts, name + (one.suffix if one else "")
         if one:
-            program.facts = _facts(program, one.variant)
+            with program.context:
+                program.facts = facts_of(one.variant, list(input_symbols(program)))
         program.notes["model_bytes"] = sum(map(program.weights.nbytes, program.weights))
         self._timed("import", start)
         self._save("graph-import", lambda: module_text(program))
@@ -197,22 +168,6 @@ class Compilation:
         self.progress.stage("code")
         notes = program.notes
         return Code(one, program.name, notes["workspace"], self.to_llvm(program), notes["kernels"], notes["report"])
-
-
-def _facts(program: Program, variant: Variant) -> Facts:
-    """What the variant's ranges and multiples say of the program's symbols."""
-    with program.context:
-        symbols = list(input_symbols(program))
-    ranges: dict[str, tuple[int, int | None]] = {}
-    multiples: dict[str, int] = {}
-    for guard in variant.guards:
-        if guard.low == guard.high:  # the dim is bound
-            continue
-        if guard.low > 0 or guard.high != ANY:
-            ranges[symbols[guard.dim]] = guard.low, None if guard.high == ANY else guard.high
-        if guard.multiple > 1:
-            multiples[symbols[guard.dim]] = guard.multiple
-    return Facts(ranges, multiples)
 
 
 def module_text(program: Program) -> str:

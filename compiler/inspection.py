@@ -8,6 +8,7 @@ from typing import Any
 
 from onnxc.report import readable_size, report_lines
 from onnxc.runtime import Library, NodeArg, Variant
+from onnxc.shape_list import free_dims
 
 #: how much of a text in the metadata is shown to people
 LONGEST_TEXT = 100
@@ -28,7 +29,7 @@ def inspect_artefact(path: Path) -> dict[str, Any]:
         "threads": "set at run time" if library.threaded else "one",
         "inputs": [_value(argument) for argument in library.inputs],
         "outputs": [_value(argument) for argument in library.outputs],
-        "dims": _dim_names(library),
+        "dims": list(dict.fromkeys(free_dims(library.inputs).values())),
         "weights": {"bytes": descriptor.weights_bytes, "file": side_file and side_file.decode()},
         "variants": [_variant(variant) for variant in library.variants],
         "metadata": library.metadata,
@@ -71,19 +72,8 @@ def _versions(facts: dict[str, Any]) -> str:
     return ", ".join(found)
 
 
-def _dim_names(library: Library) -> list[str]:
-    """The free dims of the inputs, by name; unnamed ones are INPUT.AXIS."""
-    free = [
-        dim if isinstance(dim, str) else f"{value.name}.{axis}"
-        for value in library.inputs
-        for axis, dim in enumerate(value.shape)
-        if not isinstance(dim, int)
-    ]
-    return list(dict.fromkeys(free))
-
-
 def _one_line(text: str) -> str:
-    """Its begin, where it is long."""
+    """Its beginning, where it is long."""
     line = " ".join(text.split())
     return line if len(line) <= LONGEST_TEXT else f"{line[:LONGEST_TEXT]}…"
 

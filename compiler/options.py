@@ -14,6 +14,8 @@ from onnxc.variants import LARGEST_DIM, read_spec
 
 if TYPE_CHECKING:
     from onnxc.passes.choices import Choices
+    from onnxc.passes.overrides import Override
+    from onnxc.targets import Target
     from onnxc.tuning.records import Records
 
 #: The levels a compilation goes through, in order; `--emit` stops at one of them.
@@ -42,7 +44,7 @@ class Options:
     variants      conditions of dims, such as "batch=1,seq=1..512", each of which gets code of its own
     generic       code for all other shapes, too
     isa           CPUs or ISA levels, each of which gets code of its own (instead of `mcpu`)
-    strict        no algorithm that gives other bits than the plain one (Winograd's filtering)
+    strict        no algorithm that gives other bits than the plain sum (Winograd's filtering, FFT)
     tuning        a file of tuning records, or Records, that the passes prefer to their heuristics
     override      a TOML file with algorithms, schedules and precisions of nodes by name
     objective     speed, memory (the smallest workspace) or size (no transformed copies of weights)
@@ -138,6 +140,33 @@ class Options:
     def symbol(self, output: Path) -> str:
         """The prefix of the artefact's C symbols: `name`, or made from the output's file name."""
         return self.name or identifier(output.name.split(".")[0] or "model")
+
+
+@dataclass(frozen=True)
+class ResolvedOptions:
+    """What passes read (passes/contract.py): the options for one target, with its choices and the dims of one value."""
+
+    options: Options
+    target: Target
+    dims: Mapping[str, int]
+    choices: Choices | None = None
+    overrides: tuple[Override, ...] = ()
+
+    @property
+    def objective(self) -> str:
+        return self.options.objective
+
+    @property
+    def strict(self) -> bool:
+        return self.options.strict
+
+    @property
+    def threads(self) -> int | None:
+        return self.options.threads
+
+    @property
+    def verify(self) -> bool:
+        return self.options.verify
 
 
 def _wrong(message: str, *, why: str | None = None, hint: str | None = None) -> OnnxcError:

@@ -1,4 +1,5 @@
-"""This file reads what variants are asked for: `batch=1,seq=1..512,h%32=0` becomes bounds of dims and guards.
+"""This file reads what variants are asked for: `batch=1,seq=1..512,h%32=0` becomes bounds of dims, guards,
+and facts for the passes.
 
 A variant is one more realisation of the model, for the inputs whose dims meet its conditions. `manifest.py` says in
 which order they are tried.
@@ -11,6 +12,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from onnxc.dialects.dims import Facts
 from onnxc.dialects.errors import UNREADABLE, OnnxcError
 from onnxc.manifest import ANY, Guard, Value
 
@@ -151,6 +153,20 @@ def _ambiguous(inputs: Sequence[Value]) -> set[str]:
     """Names of dims that are another dim's INPUT.AXIS."""
     places = [(f"{value.name}.{axis}", dim) for value in inputs for axis, dim in enumerate(value.dims)]
     return {place for place, dim in places if dim != place} & {dim for _, dim in places if isinstance(dim, str)}
+
+
+def facts_of(variant: Variant, symbols: Sequence[str]) -> Facts:
+    """What its ranges and multiples say of a program; `symbols`: the dims of all inputs as the program spells them."""
+    ranges: dict[str, tuple[int, int | None]] = {}
+    multiples: dict[str, int] = {}
+    for guard in variant.guards:
+        if guard.low == guard.high:  # the dim is bound
+            continue
+        if guard.low > 0 or guard.high != ANY:
+            ranges[symbols[guard.dim]] = guard.low, None if guard.high == ANY else guard.high
+        if guard.multiple > 1:
+            multiples[symbols[guard.dim]] = guard.multiple
+    return Facts(ranges, multiples)
 
 
 def _free_dims(inputs: Sequence[Value]) -> dict[str, tuple[str, int]]:

@@ -176,6 +176,11 @@ class OnnxOp:
         return f"<onnx.{self.name} {self.node!r}>"
 
 
+def is_constant(value: ir.Value) -> bool:
+    """Whether it is the result of a Constant."""
+    return not isinstance(value.owner, ir.Block) and value.owner.name == "onnx.Constant"
+
+
 def inline_ints(value: ir.Value) -> list[int] | None:
     """The elements of an integer constant that stands in the IR; None for any other value."""
     owner = value.owner

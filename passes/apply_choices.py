@@ -26,7 +26,7 @@ from onnxc.passes.signatures import conv_signature
 @transforms(GRAPH, GRAPH)
 def apply_choices(program: Program) -> None:
     """See the file's docstring."""
-    choices = getattr(program.options, "choices", None)
+    choices = program.options.choices
     if choices is None and not overrides(program):
         return
     sources = program.notes.setdefault("algorithms", {})
@@ -58,7 +58,7 @@ def apply_choices(program: Program) -> None:
 
 def _asked_for(program: Program, override: Override, op: OnnxOp) -> str | None:
     """What the user wants for the convolution."""
-    strict = bool(override.strict or getattr(program.options, "strict", False))
+    strict = override.strict or program.options.strict
     can = applicable_algorithms(op, program.options.target, strict)
     if override.algorithm is None:
         return can[0] if override.strict else None
@@ -79,7 +79,7 @@ def _algorithm(program: Program, choices: Choices, op: OnnxOp) -> str | None:
         known = "none is of this kind" if nearest is None else f"the nearest is {nearest}"
         program.log.append(("apply_choices", f"node '{op.node}': no record for {signature}; {known}"))
         return None
-    target, strict = program.options.target, bool(getattr(program.options, "strict", False))
+    target, strict = program.options.target, program.options.strict
     if name in applicable_algorithms(op, target, strict):
         return name
     if name in applicable_algorithms(op, target, strict=False):

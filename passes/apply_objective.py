@@ -43,9 +43,9 @@ class Copy:
 @transforms(GRAPH, GRAPH)
 def apply_objective(program: Program) -> None:
     """See the file's docstring."""
-    if getattr(program.options, "target", None) is None:
+    if program.options.target is None:
         return
-    machine, speed = Machine.of(program), getattr(program.options, "objective", "speed") == "speed"
+    machine, speed = Machine.of(program), program.options.objective == "speed"
     left_out: list[Copy] = []
     for function in functions(program.module):
         for op in map(OnnxOp, operations(function.regions[0].blocks[0])):
@@ -74,14 +74,14 @@ def apply_objective(program: Program) -> None:
 
 def _is_worth_it(program: Program, op: OnnxOp, machine: Machine) -> bool:
     """Whether a copy that a record wants gains enough on the heuristic's choice, or that needs a copy as well."""
-    choices = getattr(program.options, "choices", None)
+    choices = program.options.choices
     gain = None if choices is None else choices.gain(conv_signature(op))
     return gain is None or gain >= LEAST_GAIN or _copy(program, op, machine, None) is not None
 
 
 def _copy(program: Program, op: OnnxOp, machine: Machine, asked: str | None) -> Copy | None:
     """The copy of its weights that `op` needs with the algorithm `asked` for, else the heuristic's; None: none."""
-    strict = bool(getattr(program.options, "strict", False))
+    strict = program.options.strict
     can = applicable_algorithms(op, machine.target, strict)
     shape, plain = Shape.of(op), Tensor.of(op.operands[1].type)
     direct = conv_costs.direct(shape, machine)

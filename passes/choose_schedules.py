@@ -20,11 +20,11 @@ from onnxc.dialects.errors import OnnxcError
 from onnxc.dialects.levels import KERNELS
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.fusion_rules import short
-from onnxc.passes.kernels.kernel_function import KernelFunction, read_schedule, set_launch
+from onnxc.passes.kernel_calls import calls_by_kernel, nodes_of
+from onnxc.passes.kernels.kernel_function import KernelFunction, read_schedule, schedule_attribute, set_launch
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.schedule_rules import refusal
 from onnxc.passes.overrides import Override, asked
-from onnxc.passes.rewriting import functions, operations
 from onnxc.passes.signatures import kernel_signature
 
 Schedule = Mapping[str, int | str]
@@ -50,11 +50,8 @@ def choose_schedules(program: Program) -> None:
 
 def set_schedule(kernel: KernelFunction, kind: ModuleType, schedule: Schedule | None) -> None:
     """Gives the kernel a schedule (None: its kind has none) and the launch that follows."""
-    i64, attributes = ir.IntegerType.get_signless(64), kernel.func.attributes
     if schedule is not None:
-        attributes["kernel.schedule"] = ir.DictAttr.get(
-            {k: ir.IntegerAttr.get(i64, v) if isinstance(v, int) else ir.StringAttr.get(v) for k, v in schedule.items()}
-        )
+        kernel.func.attributes["kernel.schedule"] = schedule_attribute(schedule)
     set_launch(kernel.func, kind.launch(kernel))
 
 
@@ -63,7 +60,7 @@ class _Chooser:
 
     def __init__(self, program: Program) -> None:
         self.program, self.target = program, program.options.target
-        self.choices = getattr(program.options, "choices", None)
+        self.choices = program.options.choices
         self.sources: dict[str, str] = program.notes.setdefault("choices", {})
         self.misses: list[tuple[str, str]] = []
 
@@ -118,15 +115,8 @@ class _Chooser:
 
     def _nodes(self) -> dict[str, list[str]]:
         """The nodes of each kernel's first call, by the kernel's symbol."""
-        found: dict[str, list[str]] = {}
-        for function in functions(self.program.module):
-            for op in operations(function.regions[0].blocks[0]):
-                if op.name == "kernel.call" and "nodes" in op.attributes:
-                    names = [ir.StringAttr(n).value for n in ir.ArrayAttr(op.attributes["nodes"])]
-                    found.setdefault(
-                        ir.FlatSymbolRefAttr(op.attributes["callee"]).value, list(filter(None, names)) or [""]
-                    )
-        return found
+        calls = calls_by_kernel(self.program.module)
+        return {symbol: nodes_of(first) or [""] for symbol, (first, *_) in calls.items()}
 
 
 def _symbol(kernel: KernelFunction) -> str:

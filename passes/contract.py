@@ -20,12 +20,24 @@ PassFunction = Callable[["Program"], None]
 
 
 class PassOptions(Protocol):
-    """What passes read of the compiler's options; any object with these attributes serves."""
+    """What passes read of the compiler's options; any object with these attributes serves. Meanings: Options."""
 
+    @property
+    def dims(self) -> Mapping[str, int]: ...
     @property
     def threads(self) -> int | None: ...
     @property
     def verify(self) -> bool: ...
+    @property
+    def strict(self) -> bool: ...
+    @property
+    def target(self) -> Any: ...
+    @property
+    def choices(self) -> Choices | None: ...
+    @property
+    def overrides(self) -> tuple[Any, ...]: ...
+    @property
+    def objective(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -67,7 +79,7 @@ class Program:
 
     module: ir.Module
     weights: WeightStore = field(default_factory=WeightStore)
-    options: Any = field(default_factory=Options)
+    options: PassOptions = field(default_factory=Options)
     name: str = "model"
     file: str | None = None
     facts: Facts = field(default_factory=Facts)
@@ -97,7 +109,7 @@ def transforms(takes: Level, gives: Level) -> Callable[[PassFunction], PassFunct
                     function(program)
                 except ir.MLIRError as error:
                     raise CompilerBug(name, str(error)) from error
-                if getattr(program.options, "verify", False):
+                if program.options.verify:
                     check(program.module, gives, name)
 
         run.takes, run.gives = takes, gives  # type: ignore[attr-defined]

@@ -6,10 +6,12 @@ algorithm can do this convolution; else the attribute goes, with a line in the l
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from mlir import ir
 
 from onnxc.dialects import dims
-from onnxc.dialects.onnx import OnnxOp
+from onnxc.dialects.onnx import OnnxOp, is_constant
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program
 from onnxc.passes.conv_costs import fft_tiles
@@ -39,7 +41,7 @@ def requested(program: Program, op: OnnxOp) -> str | None:
     if not op.has_attr(ATTRIBUTE):
         return None
     name = op.attr(ATTRIBUTE)
-    can = applicable_algorithms(op, program.options.target, bool(getattr(program.options, "strict", False)))
+    can = applicable_algorithms(op, program.options.target, program.options.strict)
     if name in can:
         return name
     del op.op.attributes[ATTRIBUTE]
@@ -48,13 +50,25 @@ def requested(program: Program, op: OnnxOp) -> str | None:
 
 
 def has_constant_weights(op: OnnxOp) -> bool:
-    owner = op.operands[1].owner
-    return not isinstance(owner, ir.Block) and owner.name == "onnx.Constant"
+    return is_constant(op.operands[1])
 
 
 def has_unit_steps(op: OnnxOp) -> bool:
     """Neither strides, dilations nor groups."""
     return set(op.attr("strides")) == set(op.attr("dilations")) == {1} and op.attr("group") == 1
+
+
+def bias_of(op: OnnxOp) -> list[ir.Value]:
+    """The bias as a list, empty where there is none."""
+    return [v for v in op.operands[2:] if v is not None]
+
+
+def build_step(op: OnnxOp, name: str, operands: Sequence[ir.Value], result: Tensor, attributes: Mapping) -> ir.Value:
+    """The result of a new op before the convolution `op`, at its location: a step of the algorithm that replaces it."""
+    ip = ir.InsertionPoint(op.op)
+    return ir.Operation.create(
+        name, results=[result.type()], operands=operands, attributes=dict(attributes), loc=op.op.location, ip=ip
+    ).result
 
 
 def _im2col_can(op: OnnxOp) -> bool:

@@ -14,8 +14,8 @@ from mlir import ir
 
 from onnxc.dialects.levels import KERNELS
 from onnxc.passes.contract import Program, transforms
+from onnxc.passes.kernel_calls import calls_by_kernel, nodes_of
 from onnxc.passes.kernels.kernel_function import KernelFunction
-from onnxc.passes.rewriting import functions, operations
 
 
 @transforms(KERNELS, KERNELS)
@@ -27,17 +27,12 @@ def describe_kernels(program: Program) -> None:
         if "kernel.kind" in f.attributes
     }
     described: dict[str, dict[str, Any]] = {}
-    for function in functions(program.module):
-        for op in operations(function.regions[0].blocks[0]):
-            if op.name == "kernel.call":
-                nodes = _nodes(op)
-                symbol = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-                if symbol not in described:
-                    described[symbol] = _describe(program, symbol, kernels[symbol], nodes)
-                described[symbol]["calls"].append(nodes)
+    for symbol, calls in calls_by_kernel(program.module).items():
+        nodes = [nodes_of(call) for call in calls]
+        described[symbol] = {**_describe(program, symbol, kernels[symbol], nodes[0]), "calls": nodes}
     program.notes["report"] = {
         "model_bytes": program.notes.get("model_bytes"),
-        "objective": getattr(program.options, "objective", "speed"),
+        "objective": program.options.objective,
         "kernels": list(described.values()),
         "memory": program.notes.get("memory", {}),
         "gains": program.notes.get("gains", {}),
@@ -64,11 +59,4 @@ def _describe(program: Program, symbol: str, kernel: KernelFunction, nodes: list
     if source is not None:
         described["source"] = source
         described["schedule"] = schedule
-    return {**described, "calls": []}
-
-
-def _nodes(call: ir.Operation) -> list[str]:
-    names = (
-        [ir.StringAttr(n).value for n in ir.ArrayAttr(call.attributes["nodes"])] if "nodes" in call.attributes else []
-    )
-    return [name for name in dict.fromkeys(names) if name]
+    return described

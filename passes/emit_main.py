@@ -17,6 +17,7 @@ from mlir.dialects import func
 from onnxc.dialects import dims
 from onnxc.dialects.levels import KERNELS, LOOPS
 from onnxc.passes.contract import Program, transforms
+from onnxc.passes.kernel_calls import callee_of, kernel_calls
 from onnxc.passes.main import shims
 from onnxc.passes.main.prepare import emit_prepare
 from onnxc.passes.main.run import RunEmitter
@@ -27,7 +28,7 @@ def emit_main(program: Program) -> None:
     """See the file's docstring."""
     functions = list(program.module.body.operations)
     main = next(f for f in functions if "kernel.kind" not in f.attributes)
-    kernels = _named(program, main, [f for f in functions if f is not main])
+    kernels = _named(program, [f for f in functions if f is not main])
     program.notes["workspace"] = dims.parse(ir.StringAttr(main.attributes["workspace"]).value)
     program.notes["kernels"] = {name: str(f.operation) for name, f in sorted(kernels.items())}
     with ir.InsertionPoint(program.module.body):
@@ -41,9 +42,9 @@ def emit_main(program: Program) -> None:
             _declare(name, "(!llvm.ptr, i64, i64) -> ()")
 
 
-def _named(program: Program, main: ir.Operation, kernels: list[ir.Operation]) -> dict[str, ir.Operation]:
+def _named(program: Program, kernels: list[ir.Operation]) -> dict[str, ir.Operation]:
     """The kernels by the symbols that they have in the artefact, where another one may have their own."""
-    target = getattr(getattr(program.options, "target", None), "key", "")
+    target = getattr(program.options.target, "key", "")
     renamed: dict[str, str] = {}
     found: dict[str, ir.Operation] = {}
     for kernel in kernels:
@@ -54,14 +55,10 @@ def _named(program: Program, main: ir.Operation, kernels: list[ir.Operation]) ->
             renamed[own] = name
             kernel.attributes["sym_name"] = ir.StringAttr.get(name)
 
-    def rename(op: ir.Operation) -> ir.WalkResult:
-        if op.name == "kernel.call":
-            callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-            op.attributes["callee"] = ir.FlatSymbolRefAttr.get(renamed.get(callee, callee))
-        return ir.WalkResult.ADVANCE
-
-    if renamed:
-        main.operation.walk(rename)
+    for call in kernel_calls(program.module):
+        callee = callee_of(call)
+        if callee in renamed:
+            call.attributes["callee"] = ir.FlatSymbolRefAttr.get(renamed[callee])
     return found
 
 

@@ -31,7 +31,7 @@ DEFAULT_LANES = 8  # of a block of hidden units, where no target is known
 @transforms(GRAPH, GRAPH)
 def expand_recurrent(program: Program) -> None:
     """See the file's docstring."""
-    target = getattr(program.options, "target", None)
+    target = program.options.target
     lanes = target.vector_bits // 32 if target is not None else DEFAULT_LANES
     for function in functions(program.module):
         found = [o for o in operations(function.regions[0].blocks[0]) if o.name.removeprefix("onnx.") in GATES]

@@ -20,7 +20,7 @@ from mlir.dialects import func
 
 from onnxc.dialects import dims
 from onnxc.dialects.levels import KERNELS, TENSOR
-from onnxc.dialects.onnx import node_name
+from onnxc.dialects.onnx import is_constant, node_name
 from onnxc.dialects.types import Tensor, attribute_dims, dims_attribute
 from onnxc.passes.contract import Program, transforms
 
@@ -91,7 +91,7 @@ def _outline(program: Program, fused: ir.Operation, known: dict[str, str]) -> No
         function.attributes["kernel.root"] = fused.attributes["root"]
         if "rows" in fused.attributes:
             function.attributes["kernel.rows"] = fused.attributes["rows"]
-        constants = [i for i, v in enumerate(fused.operands) if _is_constant(v)]
+        constants = [i for i, v in enumerate(fused.operands) if is_constant(v)]
         if constants:  # they may be packed, so they are part of what the kernel is
             function.attributes["kernel.constants"] = ir.DenseI64ArrayAttr.get(constants)
         entry = function.add_entry_block()
@@ -114,10 +114,6 @@ def _outline(program: Program, fused: ir.Operation, known: dict[str, str]) -> No
     else:
         function.operation.erase()
     _call(fused, name, opaque, [node_name(op.location) for op in ops[:-1]])
-
-
-def _is_constant(v: ir.Value) -> bool:
-    return not isinstance(v.owner, ir.Block) and v.owner.name == "onnx.Constant"
 
 
 def _call(fused: ir.Operation, name: str, opaque: OpaqueDims, nodes: list[str]) -> None:

@@ -7,11 +7,10 @@ heuristic chooses. Refuses a pattern all of whose nodes have no such kernel. Kee
 
 from __future__ import annotations
 
-from mlir import ir
-
 from onnxc.dialects.levels import GRAPH
 from onnxc.dialects.onnx import node_name
 from onnxc.passes.contract import Program, transforms
+from onnxc.passes.kernels.kernel_function import schedule_attribute
 from onnxc.passes.kernels.kinds import KINDS, ROOTS
 from onnxc.passes.overrides import asked, overrides
 from onnxc.passes.rewriting import functions, operations
@@ -23,7 +22,6 @@ def override_schedules(program: Program) -> None:
     wanting = {o.pattern: o for o in overrides(program) if o.schedule}
     if not wanting:
         return
-    i64 = ir.IntegerType.get_signless(64)
     others: dict[str, str] = {}  # pattern → a node without a schedule
     for function in functions(program.module):
         for op in operations(function.regions[0].blocks[0]):
@@ -34,10 +32,7 @@ def override_schedules(program: Program) -> None:
                 others.setdefault(override.pattern, node_name(op.location))
                 continue
             wanting.pop(override.pattern, None)
-            entries = override.schedule.items()
-            op.attributes["schedule"] = ir.DictAttr.get(
-                {k: ir.IntegerAttr.get(i64, v) if isinstance(v, int) else ir.StringAttr.get(v) for k, v in entries}
-            )
+            op.attributes["schedule"] = schedule_attribute(override.schedule)
     for pattern, override in wanting.items():
         if pattern in others:
             why = "it is computed by no kernel that has one"

@@ -35,7 +35,7 @@ class Override:
 
 
 def overrides(program: Program) -> tuple[Override, ...]:
-    return tuple(getattr(program.options, "overrides", ()))
+    return program.options.overrides
 
 
 def asked(program: Program, node: str, what: str) -> Override | None:

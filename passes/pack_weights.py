@@ -14,10 +14,10 @@ from onnxc.dialects.levels import KERNELS
 from onnxc.dialects.types import Tensor
 from onnxc.dialects.weights import build_constant, constant_array, dtype_of
 from onnxc.passes.contract import Program, transforms
+from onnxc.passes.kernel_calls import callee_of, kernel_calls
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.packing import Packing, set_packed_types
-from onnxc.passes.rewriting import functions, operations
 
 
 @transforms(KERNELS, KERNELS)
@@ -31,13 +31,9 @@ def pack_weights(program: Program) -> None:
             if packings:
                 set_packed_types(kernel, packings)
                 wanted[ir.StringAttr(function.attributes["sym_name"]).value] = packings
-    for function in functions(program.module):
-        if "kernel.kind" not in function.attributes:
-            for op in operations(function.regions[0].blocks[0]):
-                if op.name == "kernel.call":
-                    callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-                    for packing in wanted.get(callee, ()):
-                        _pack_operand(program, op, packing)
+    for call in list(kernel_calls(program.module)):
+        for packing in wanted.get(callee_of(call), ()):
+            _pack_operand(program, call, packing)
 
 
 def _pack_operand(program: Program, call: ir.Operation, packing: Packing) -> None:

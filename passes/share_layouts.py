@@ -12,7 +12,7 @@ Keeps:   everything else; all in a program compiled alone.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from inspect import signature
 from types import ModuleType
 
@@ -23,11 +23,11 @@ from onnxc.dialects.levels import KERNELS
 from onnxc.dialects.types import Tensor
 from onnxc.passes.choose_schedules import set_schedule
 from onnxc.passes.contract import Program, transforms
+from onnxc.passes.kernel_calls import calls_by_kernel
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.scalars import byte_width
-from onnxc.passes.rewriting import functions, operations
 
 SMALL_BYTES = 4096  # a weight that may lie there twice
 
@@ -37,7 +37,7 @@ def share_layouts(program: Program) -> None:
     """See the file's docstring."""
     if not program.parts.has_panels:
         return
-    calls = _calls(program)
+    calls = calls_by_kernel(program.module)
     for function in program.module.body.operations:
         if "kernel.kind" not in function.attributes:
             continue
@@ -50,17 +50,6 @@ def share_layouts(program: Program) -> None:
 def _reads_panels(kind: ModuleType) -> bool:
     """Whether kernels of the kind can read panels that are wider than their tiles."""
     return hasattr(kind, "packings") and "panel" in signature(kind.choose).parameters
-
-
-def _calls(program: Program) -> Mapping[str, list[ir.Operation]]:
-    """The calls in main of each kernel."""
-    found: dict[str, list[ir.Operation]] = {}
-    for function in functions(program.module):
-        if "kernel.kind" not in function.attributes:
-            for op in operations(function.regions[0].blocks[0]):
-                if op.name == "kernel.call":
-                    found.setdefault(ir.FlatSymbolRefAttr(op.attributes["callee"]).value, []).append(op)
-    return found
 
 
 def _share(program: Program, kernel: KernelFunction, kind: ModuleType, calls: Sequence[ir.Operation]) -> None:

@@ -15,7 +15,7 @@ from collections.abc import Collection
 from mlir import ir
 
 from onnxc.dialects import dims
-from onnxc.dialects.onnx import NAMESPACE, OnnxOp, python_value
+from onnxc.dialects.onnx import NAMESPACE, OnnxOp, is_constant, python_value
 from onnxc.dialects.signatures import signature as operator
 from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels.kernel_function import KernelFunction
@@ -44,7 +44,7 @@ def kernel_signature(kernel: KernelFunction) -> str:
 def conv_signature(op: OnnxOp) -> str:
     """The signature of a convolution at the graph level, whatever will be fused with it."""
     rename = _Renamed()
-    operands = [("const " if _is_constant(v) else "") + rename(v.type) for v in op.op.operands]
+    operands = [("const " if is_constant(v) else "") + rename(v.type) for v in op.op.operands]
     results = ", ".join(rename(v.type) for v in op.op.results)
     return f"{_name(op)}({', '.join(operands)}){_attributes(op, CHOSEN)} -> {results}"
 
@@ -65,10 +65,6 @@ class _Renamed:
 
 def _name(op: OnnxOp) -> str:
     return op.op.name.removeprefix(NAMESPACE)
-
-
-def _is_constant(v: ir.Value) -> bool:
-    return not isinstance(v.owner, ir.Block) and v.owner.name == "onnx.Constant"
 
 
 def _attributes(op: OnnxOp, without: Collection[str]) -> str:

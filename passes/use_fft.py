@@ -23,7 +23,7 @@ from onnxc.dialects.onnx import OnnxOp, build
 from onnxc.dialects.types import Tensor
 from onnxc.passes import conv_costs
 from onnxc.passes.contract import Program, transforms
-from onnxc.passes.conv_algorithms import applicable_algorithms, requested
+from onnxc.passes.conv_algorithms import applicable_algorithms, bias_of, build_step, requested
 from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels.fft import PIECES
 from onnxc.passes.kernels.fft_points import FftTile, transformed_weights
@@ -36,7 +36,7 @@ GAIN = 1.15  # what the estimate must promise
 @transforms(GRAPH, GRAPH)
 def use_fft(program: Program) -> None:
     """See the file's docstring."""
-    if getattr(program.options, "target", None) is None:
+    if program.options.target is None:
         return
     machine = Machine.of(program)
     for function in functions(program.module):
@@ -49,7 +49,7 @@ def use_fft(program: Program) -> None:
 def _tile(program: Program, op: OnnxOp, machine: Machine) -> FftTile | None:
     """The tile to use for `op`; None for another algorithm."""
     asked = requested(program, op)
-    strict = getattr(program.options, "strict", False)
+    strict = program.options.strict
     if asked not in (None, "fft") or "fft" not in applicable_algorithms(op, machine.target, strict):
         return None
     return best_transform(op, machine, wanted=asked == "fft")
@@ -89,9 +89,9 @@ def _in_one(op: OnnxOp, u: ir.Value, attributes: dict[str, ir.Attribute], group:
     """All three steps for `group` tiles at a time."""
     x, result = Tensor.of(op.operands[0].type), Tensor.of(op.results[0].type)
     size = tile.points * group * (x.shape[-1] + result.shape[-1])
-    scratch = _make(op, "kernel.scratch", [], x.of_shape([PIECES, size]), {})
+    scratch = build_step(op, "kernel.scratch", [], x.of_shape([PIECES, size]), {})
     pads = {"pads": op.op.attributes["pads"], "group": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), group)}
-    return _make(op, "kernel.fft", [op.operands[0], u, scratch, *_bias(op)], result, {**attributes, **pads})
+    return build_step(op, "kernel.fft", [op.operands[0], u, scratch, *bias_of(op)], result, {**attributes, **pads})
 
 
 def _in_steps(op: OnnxOp, u: ir.Value, attributes: dict[str, ir.Attribute], _: int, tile: FftTile) -> ir.Value:
@@ -100,21 +100,10 @@ def _in_steps(op: OnnxOp, u: ir.Value, attributes: dict[str, ir.Attribute], _: i
     rows, columns = ir.DenseI64ArrayAttr(attributes["tiles"])
     spectra = x.of_shape([tile.points, x.shape[0] * (rows * columns), x.shape[-1]])
     pads = {"pads": op.op.attributes["pads"]}
-    moved = _make(op, "kernel.fft_input", [op.operands[0]], spectra, {**attributes, **pads})
+    moved = build_step(op, "kernel.fft_input", [op.operands[0]], spectra, {**attributes, **pads})
     type_ = spectra.of_shape([*spectra.shape[:2], result.shape[-1]]).type()
     products = build("MatMul", [moved, u], [type_], loc=op.op.location, ip=ir.InsertionPoint(op.op))
-    return _make(op, "kernel.fft_output", [products.results[0], *_bias(op)], result, attributes)
-
-
-def _make(op: OnnxOp, name: str, operands: list[ir.Value], result: Tensor, attributes: dict) -> ir.Value:
-    ip = ir.InsertionPoint(op.op)
-    return ir.Operation.create(
-        name, results=[result.type()], operands=operands, attributes=attributes, loc=op.op.location, ip=ip
-    ).result
-
-
-def _bias(op: OnnxOp) -> list[ir.Value]:
-    return [v for v in op.operands[2:] if v is not None]
+    return build_step(op, "kernel.fft_output", [products.results[0], *bias_of(op)], result, attributes)
 
 
 def _array(values) -> ir.Attribute:

@@ -18,7 +18,7 @@ from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.passes import conv_costs
 from onnxc.passes.contract import Program, transforms
-from onnxc.passes.conv_algorithms import applicable_algorithms, requested
+from onnxc.passes.conv_algorithms import applicable_algorithms, bias_of, build_step, requested
 from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels import patch_tiles
 from onnxc.passes.kernels.conv_problem import Conv
@@ -30,7 +30,7 @@ from onnxc.passes.rewriting import functions, operations
 @transforms(GRAPH, GRAPH)
 def use_im2col(program: Program) -> None:
     """See the file's docstring."""
-    if getattr(program.options, "target", None) is None:
+    if program.options.target is None:
         return
     machine = Machine.of(program)
     for function in functions(program.module):
@@ -41,7 +41,7 @@ def use_im2col(program: Program) -> None:
 
 def _wanted(program: Program, op: OnnxOp, machine: Machine) -> bool:
     asked = requested(program, op)
-    strict = getattr(program.options, "strict", False)
+    strict = program.options.strict
     if asked not in (None, "im2col") or "im2col" not in applicable_algorithms(op, machine.target, strict):
         return False
     if asked == "im2col":
@@ -52,23 +52,16 @@ def _wanted(program: Program, op: OnnxOp, machine: Machine) -> bool:
 
 def _rewrite(program: Program, op: OnnxOp) -> None:
     x, w = (Tensor.of(v.type) for v in op.operands[:2])
-    loc, ip = op.op.location, ir.InsertionPoint(op.op)
     shape = Shape.of(op)
     pixels = shape.pixels if Tensor.of(op.results[0].type).is_static else None
     rows = conv_costs.gathered_rows(shape, pixels, program.options.target)
     size = gathered_size(shape.taps * w.shape[-2], rows)
-    scratch = ir.Operation.create("kernel.scratch", results=[x.of_shape([PIECES, size]).type()], loc=loc, ip=ip)
+    scratch = build_step(op, "kernel.scratch", [], x.of_shape([PIECES, size]), {})
     names = ("strides", "dilations", "pads", "group")
     attributes = {name: op.op.attributes[name] for name in names}
     attributes["rows"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), rows)
-    out = ir.Operation.create(
-        "kernel.im2col",
-        results=[op.results[0].type],
-        operands=[*op.operands[:2], scratch.results[0], *(v for v in op.operands[2:] if v is not None)],
-        attributes=attributes,
-        loc=loc,
-        ip=ip,
-    )
-    op.results[0].replace_all_uses_with(out.results[0])
+    operands = [*op.operands[:2], scratch, *bias_of(op)]
+    out = build_step(op, "kernel.im2col", operands, Tensor.of(op.results[0].type), attributes)
+    op.results[0].replace_all_uses_with(out)
     op.op.erase()
-    program.log.append(("use_im2col", f"{OnnxOp(out).node}: windows of {rows} pixels at a time"))
+    program.log.append(("use_im2col", f"{OnnxOp(out.owner).node}: windows of {rows} pixels at a time"))

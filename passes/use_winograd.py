@@ -21,7 +21,7 @@ from onnxc.dialects.onnx import OnnxOp, build
 from onnxc.dialects.types import Tensor
 from onnxc.passes import conv_costs
 from onnxc.passes.contract import Program, transforms
-from onnxc.passes.conv_algorithms import applicable_algorithms, requested
+from onnxc.passes.conv_algorithms import applicable_algorithms, bias_of, build_step, requested
 from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels.winograd_points import SIZES, transformed_weights
 from onnxc.passes.rewriting import functions, operations
@@ -35,7 +35,7 @@ GAIN = 1.15  # what the estimate must promise
 @transforms(GRAPH, GRAPH)
 def use_winograd(program: Program) -> None:
     """See the file's docstring."""
-    if getattr(program.options, "target", None) is None:
+    if program.options.target is None:
         return
     machine = Machine.of(program)
     for function in functions(program.module):
@@ -50,7 +50,7 @@ def _tile(program: Program, op: OnnxOp, machine: Machine) -> int:
     asked = requested(program, op)
     if asked is not None:
         return next((tile for tile in SIZES if asked == f"winograd{tile}"), 0)
-    strict = getattr(program.options, "strict", False)
+    strict = program.options.strict
     return 0 if strict else best_tile(op, machine)
 
 
@@ -67,46 +67,49 @@ def best_tile(op: OnnxOp, machine: Machine) -> int:
 
 
 def _rewrite(program: Program, op: OnnxOp, tile: int) -> None:
-    x, w, result = (Tensor.of(v.type) for v in (op.operands[0], op.operands[1], op.results[0]))
-    points = SIZES[tile] ** 2
+    w, result = (Tensor.of(v.type) for v in (op.operands[1], op.results[0]))
     grid = [-(-d // tile) for d in result.shape[1:3]]
-    tiles = x.shape[0] * (grid[0] * grid[1])
-    loc, ip = op.op.location, ir.InsertionPoint(op.op)
-    group = _grouped(program.options.target, tile, grid, w.shape[2], w.shape[3])
-    if group:
-        _rewrite_grouped(program, op, tile, grid, group)
-        return
-    attributes = {"tile": _int(tile), "tiles": ir.DenseI64ArrayAttr.get(grid), "pads": op.op.attributes["pads"]}
-    moved = ir.Operation.create(
-        "kernel.winograd_input",
-        results=[x.of_shape([points, tiles, x.shape[3]]).type()],
-        operands=[op.operands[0]],
-        attributes=attributes,
-        loc=loc,
-        ip=ip,
-    )
     u = transformed_constant(
         program,
         op.operands[1].owner,
         f"winograd{tile}",
-        (points, *w.shape[2:]),
+        (SIZES[tile] ** 2, *w.shape[2:]),
         lambda array: transformed_weights(array, tile),
-        ip,
+        ir.InsertionPoint(op.op),
     )
-    products = build("MatMul", [moved.results[0], u], [x.of_shape([points, tiles, w.shape[3]]).type()], loc=loc, ip=ip)
-    bias = [v for v in op.operands[2:] if v is not None]
-    del attributes["pads"]
-    out = ir.Operation.create(
-        "kernel.winograd_output",
-        results=[op.results[0].type],
-        operands=[products.results[0], *bias],
-        attributes=attributes,
-        loc=loc,
-        ip=ip,
-    )
-    op.results[0].replace_all_uses_with(out.results[0])
+    group = _grouped(program.options.target, tile, grid, w.shape[2], w.shape[3])
+    attributes = {"tile": _int(tile), "tiles": ir.DenseI64ArrayAttr.get(grid)}
+    out = _in_one(op, u, attributes, group) if group else _in_steps(op, u, attributes)
+    op.results[0].replace_all_uses_with(out)
     op.op.erase()
-    program.log.append(("use_winograd", f"{OnnxOp(out).node}: F({tile}x{tile}, 3x3)"))
+    some = f", {group} rows of tiles at a time" if group else ""
+    program.log.append(("use_winograd", f"{OnnxOp(out.owner).node}: F({tile}x{tile}, 3x3){some}"))
+
+
+def _in_one(op: OnnxOp, u: ir.Value, attributes: dict[str, ir.Attribute], group: int) -> ir.Value:
+    """All three steps for `group` rows of tiles at a time."""
+    x, result = Tensor.of(op.operands[0].type), Tensor.of(op.results[0].type)
+    points, channels, filters = Tensor.of(u.type).shape
+    rows, columns = ir.DenseI64ArrayAttr(attributes["tiles"])
+    size = points * columns * (channels + filters)
+    scratch = build_step(op, "kernel.scratch", [], x.of_shape([x.shape[0] * rows, size]), {})
+    attributes = {**attributes, "pads": op.op.attributes["pads"], "group": _int(group)}
+    return build_step(op, "kernel.winograd", [op.operands[0], u, scratch, *bias_of(op)], result, attributes)
+
+
+def _in_steps(op: OnnxOp, u: ir.Value, attributes: dict[str, ir.Attribute]) -> ir.Value:
+    """Each step for all tiles, so that the weights are read once."""
+    x, result = Tensor.of(op.operands[0].type), Tensor.of(op.results[0].type)
+    points, channels, filters = Tensor.of(u.type).shape
+    rows, columns = ir.DenseI64ArrayAttr(attributes["tiles"])
+    tiles = x.shape[0] * (rows * columns)
+    pads = {"pads": op.op.attributes["pads"]}
+    moved = build_step(
+        op, "kernel.winograd_input", [op.operands[0]], x.of_shape([points, tiles, channels]), attributes | pads
+    )
+    type_ = x.of_shape([points, tiles, filters]).type()
+    products = build("MatMul", [moved, u], [type_], loc=op.op.location, ip=ir.InsertionPoint(op.op))
+    return build_step(op, "kernel.winograd_output", [products.results[0], *bias_of(op)], result, attributes)
 
 
 def _grouped(target, tile: int, grid: list[int], channels: int, filters: int) -> int:
@@ -119,40 +122,6 @@ def _grouped(target, tile: int, grid: list[int], channels: int, filters: int) ->
         return 0
     units = -(-grid[0] // most)
     return -(-grid[0] // units)
-
-
-def _rewrite_grouped(program: Program, op: OnnxOp, tile: int, grid: list[int], group: int) -> None:
-    x, w, result = (Tensor.of(v.type) for v in (op.operands[0], op.operands[1], op.results[0]))
-    points = SIZES[tile] ** 2
-    loc, ip = op.op.location, ir.InsertionPoint(op.op)
-    rows, size = x.shape[0] * grid[0], points * grid[1] * (w.shape[2] + w.shape[3])
-    scratch = ir.Operation.create("kernel.scratch", results=[x.of_shape([rows, size]).type()], loc=loc, ip=ip)
-    u = transformed_constant(
-        program,
-        op.operands[1].owner,
-        f"winograd{tile}",
-        (points, *w.shape[2:]),
-        lambda array: transformed_weights(array, tile),
-        ip,
-    )
-    attributes = {
-        "tile": _int(tile),
-        "tiles": ir.DenseI64ArrayAttr.get(grid),
-        "pads": op.op.attributes["pads"],
-        "group": _int(group),
-    }
-    bias = [v for v in op.operands[2:] if v is not None]
-    out = ir.Operation.create(
-        "kernel.winograd",
-        results=[result.type()],
-        attributes=attributes,
-        loc=loc,
-        ip=ip,
-        operands=[op.operands[0], u, scratch.results[0], *bias],
-    )
-    op.results[0].replace_all_uses_with(out.results[0])
-    op.op.erase()
-    program.log.append(("use_winograd", f"{OnnxOp(out).node}: F({tile}x{tile}, 3x3), {group} rows of tiles at a time"))
 
 
 def _int(value: int) -> ir.Attribute:

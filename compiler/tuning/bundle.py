@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from onnxc.dialects.onnx import new_context
 from onnxc.errors import CompilerBug, OnnxcError
 from onnxc.link import link_shared
 from onnxc.passes import lowering  # noqa: F401  (fills the tables)
-from onnxc.passes.kernels.kernel_function import KernelFunction, set_launch
+from onnxc.passes.kernels.kernel_function import KernelFunction, schedule_attribute, set_launch
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.packing import Packing, set_packed_types
 from onnxc.runtime.measure import FORMAT
@@ -136,13 +136,6 @@ def build_call(call: Call, target: Any) -> Built:
         counts = (launch.extent, launch.independent, launch.picoseconds)
         numbers = [dims.evaluate(d, call.values) for d in counts]
         return Built(Job(symbol, str(function.operation)), packings, arguments, *numbers)
-
-
-def schedule_attribute(schedule: Mapping[str, int | str]) -> ir.Attribute:
-    i64 = ir.IntegerType.get_signless(64)
-    return ir.DictAttr.get(
-        {k: ir.IntegerAttr.get(i64, v) if isinstance(v, int) else ir.StringAttr.get(v) for k, v in schedule.items()}
-    )
 
 
 def packed_name(name: str, packing: Packing) -> str:

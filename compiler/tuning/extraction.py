@@ -15,6 +15,7 @@ import numpy as np
 from mlir import ir
 
 from onnxc.dialects import dims
+from onnxc.dialects.onnx import is_constant
 from onnxc.dialects.types import Tensor
 from onnxc.dialects.weights import constant_array, dtype_of
 from onnxc.driver import Compilation
@@ -23,6 +24,7 @@ from onnxc.options import Options
 from onnxc.passes.apply_choices import apply_choices
 from onnxc.passes.choose_schedules import choose_schedules
 from onnxc.passes.contract import PassFunction, Program
+from onnxc.passes.kernel_calls import callee_of
 from onnxc.passes.rewriting import operations
 from onnxc.pipeline import PIPELINE
 from onnxc.progress import SILENT
@@ -122,8 +124,7 @@ class Chain:
         results = tuple(self._name(r) for r in op.results)
         if op.name == "kernel.scratch":
             return None
-        callee = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-        return Call(str(self.lowered.functions[callee]), operands, results, values)
+        return Call(str(self.lowered.functions[callee_of(op)]), operands, results, values)
 
     def _values(self, op: ir.Operation) -> dict[str, int]:
         if op.name == "kernel.scratch":
@@ -142,7 +143,7 @@ class Chain:
         dtype = dtype_of(tensor.elem)
         size = _evaluate(tensor.numel, self.lowered.sizes) * dtype.itemsize
         owner = v.owner
-        if not isinstance(owner, ir.Block) and owner.name == "onnx.Constant":
+        if is_constant(v):
             return self._weight(owner, size, dtype)
         role = "input"
         if v in self._made:

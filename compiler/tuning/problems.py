@@ -17,6 +17,7 @@ from onnxc.dialects.onnx import OnnxOp, node_name
 from onnxc.options import Options
 from onnxc.passes.contract import Program
 from onnxc.passes.conv_algorithms import ATTRIBUTE, applicable_algorithms
+from onnxc.passes.kernel_calls import callee_of, nodes_of
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.schedule_rules import refusal
@@ -34,7 +35,7 @@ def kernel_tasks(lowered: Lowered) -> list[Task]:
     with lowered.program.context:
         for name, function in lowered.functions.items():
             kernel = KernelFunction.of(function)
-            calls = [op for op in lowered.calls if _callee(op) == name]
+            calls = [op for op in lowered.calls if op.name == "kernel.call" and callee_of(op) == name]
             propose = getattr(KINDS[kernel.kind], "candidates", None)
             if propose is None or not calls:
                 continue
@@ -48,10 +49,6 @@ def kernel_tasks(lowered: Lowered) -> list[Task]:
                 found = [Candidate({"schedule": dict(s)}, (call.with_schedule(s),)) for s in schedules]
                 tasks[signature] = Task(signature, len(calls), chain.buffers, found)
     return list(tasks.values())
-
-
-def _callee(op: ir.Operation) -> str:
-    return ir.FlatSymbolRefAttr(op.attributes["callee"]).value if op.name == "kernel.call" else ""
 
 
 def _chain(lowered: Lowered, ops: Iterable[ir.Operation], prefix: str = "") -> Chain | None:
@@ -73,7 +70,7 @@ class Convolutions:
         self.variants = {name: lower(model, options, lambda p, n=name: self._mark(p, n)) for name in names}
 
     def _mark(self, program: Program, algorithm: str = "") -> None:
-        target, strict = program.options.target, bool(self.options.strict)
+        target, strict = program.options.target, self.options.strict
         ops = [op for f in functions(program.module) for op in operations(f.regions[0].blocks[0])]
         for number, op in enumerate(op for op in ops if op.name == "kernel.conv"):
             mark, signature = f"{node_name(op.location)} (convolution {number})", conv_signature(OnnxOp(op))
@@ -133,7 +130,7 @@ class Convolutions:
 
 
 def _nodes(op: ir.Operation) -> set[str]:
-    return {ir.StringAttr(n).value for n in op.attributes["nodes"]} - {""} if op.name == "kernel.call" else set()
+    return set(nodes_of(op)) if op.name == "kernel.call" else set()
 
 
 def _same(one: Chain, other: Chain) -> bool:

@@ -5,6 +5,7 @@ func.func private @k3(%x: tensor<?x64xf32, ["N", 64]>, …) -> … attributes {k
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from mlir import ir
@@ -30,7 +31,7 @@ class Launch:
     """How a kernel is called: its parallel extent, and about how long a unit takes; Dims over the kernel's symbols.
 
     The pool weighs by the time whether threads pay, and how small the pieces may be that they take. `round`: how many
-    units are independent, the next as many having to wait for them; None: all."""
+    units are independent, the next as many having to wait for them (a divisor of the extent); None: all."""
 
     extent: dims.Dim
     picoseconds: dims.Dim = 0
@@ -135,6 +136,15 @@ def read_schedule(op: func.FuncOp | ir.Operation, attribute: str) -> dict[str, i
         e.name: ir.IntegerAttr(e.attr).value if isinstance(e.attr, ir.IntegerAttr) else ir.StringAttr(e.attr).value
         for e in ir.DictAttr(op.attributes[attribute])
     }
+
+
+def schedule_attribute(schedule: Mapping[str, int | str]) -> ir.DictAttr:
+    """The attribute that `read_schedule` reads."""
+    i64 = ir.IntegerType.get_signless(64)
+    entries = schedule.items()
+    return ir.DictAttr.get(
+        {k: ir.IntegerAttr.get(i64, v) if isinstance(v, int) else ir.StringAttr.get(v) for k, v in entries}
+    )
 
 
 def used_symbols(kernel: KernelFunction) -> list[str]:

@@ -12,6 +12,7 @@ from onnxc.dialects.onnx import node_name
 from onnxc.dialects.types import Tensor
 from onnxc.dialects.weights import constant_array
 from onnxc.passes.contract import Program
+from onnxc.passes.kernel_calls import callee_of
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.kernel_function import LEAST_PICOSECONDS, KernelFunction, Launch, launch_of
@@ -127,7 +128,7 @@ class RunEmitter:
         return arith.index_castui(index, element) if scalars.is_unsigned(elem) else arith.index_cast(index, element)
 
     def _call(self, op: ir.Operation) -> None:
-        kernel = self.kernels[ir.FlatSymbolRefAttr(op.attributes["callee"]).value]
+        kernel = self.kernels[callee_of(op)]
         values = {e.name: dims.parse(ir.StringAttr(e.attr).value) for e in ir.DictAttr(op.attributes["dims"])}
         places = [ir.StringAttr(p).value for p in op.attributes["places"]]
         for result, place in zip(op.results, places, strict=True):
@@ -152,7 +153,7 @@ class RunEmitter:
             m.store(pointer, arguments, i)
         for i, symbol in enumerate(symbols, len(pointers)):
             m.store(m.as_i64(symbol), arguments, i)
-        name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
+        name = callee_of(op)
         if self.program.options.threads == 1 or not _shared(turn, picoseconds):
             m.call(name, [], [arguments, arith.constant(m.i64, 0), m.as_i64(extent)])
             return
