@@ -14,6 +14,7 @@ from onnxc.dialects.dims import Facts
 from onnxc.dialects.levels import GRAPH
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program, transforms
+from onnxc.passes.rewriting import functions, match_signature
 
 
 @transforms(GRAPH, GRAPH)
@@ -21,12 +22,9 @@ def apply_facts(program: Program) -> None:
     """See the file's docstring."""
     if not program.facts.names:
         return
-    for function in program.module.body.operations:
-        block = function.operation.regions[0].blocks[0]
-        _apply(program.facts, block)
-        results = [operand.type for operand in list(block.operations)[-1].operation.operands]
-        type_ = ir.FunctionType.get([argument.type for argument in block.arguments], results)
-        function.operation.attributes["function_type"] = ir.TypeAttr.get(type_)
+    for function in functions(program.module):
+        _apply(program.facts, function.regions[0].blocks[0])
+        match_signature(function)
 
 
 def _apply(facts: Facts, block: ir.Block) -> None:

@@ -25,7 +25,7 @@ from onnxc.dialects.weights import build_constant, constant_array, dtype_of, ele
 from onnxc.passes.constant_evaluators import EVALUATORS, REFERENCE, Node, evaluate
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.recorded_values import recorded_values
-from onnxc.passes.rewriting import functions, match_results
+from onnxc.passes.rewriting import functions, match_signature
 
 GROWTH = 4  # results may be four times their operands (int8 weights to f32), or this small:
 ALWAYS = 1 << 18
@@ -43,7 +43,7 @@ def fold_constants(program: Program) -> None:
         folder = _Folder(program)
         folder.block(function.regions[0].blocks[0])
         folder.finish()
-        match_results(function)
+        match_signature(function)
 
 
 class _Folder:

@@ -32,9 +32,11 @@ from onnxc.dialects.shapes import (
     reals,
 )
 from onnxc.dialects.shapes.reals import Number
-from onnxc.dialects.types import Tensor, attribute_dims, dims_attribute, is_tensor
-from onnxc.passes import shape_binding, shape_control, shape_requirements
+from onnxc.dialects.types import Tensor, is_tensor
+from onnxc.passes import shape_binding, shape_control, shape_requirements, shape_resolution
 from onnxc.passes.contract import Program, transforms
+from onnxc.passes.recorded_values import ATTRIBUTE, recorded_values, values_attribute
+from onnxc.passes.rewriting import functions, match_signature
 
 Values = tuple[Number, ...]
 
@@ -53,10 +55,9 @@ def _key(op: ir.Operation) -> str:
 def infer_shapes(program: Program) -> None:
     """Infers all types. Refuses, all at once, nodes whose operands' shapes are illegal."""
     inference = Inference(program)
-    for function in list(program.module.body.operations):
-        block = function.operation.regions[0].blocks[0]
-        inference.block(block)
-        _update_signature(function.operation, block)
+    for function in functions(program.module):
+        inference.block(function.regions[0].blocks[0])
+        match_signature(function)
     if inference.errors:
         raise Refusals(inference.errors)
 
@@ -135,8 +136,8 @@ class Inference:
             control(self, op)
             return
         view = OnnxOp(op)
-        if view.name in shape_binding.REPLACE:
-            shape_binding.REPLACE[view.name](self, view)
+        if view.name in shape_resolution.REPLACE:
+            shape_resolution.REPLACE[view.name](self, view)
             return
         infer = INFER.get(_key(op))
         if infer is None:
@@ -159,7 +160,7 @@ class Inference:
             except ZeroDivisionError as zero:
                 raise IllegalShape("a size or an attribute that must not be 0 is 0") from zero
             except NeedsValues as need:
-                shape_binding.provide(self, view, need)
+                shape_resolution.provide(self, view, need)
                 view = OnnxOp(view.op)  # operands may have been replaced
 
     def context_of(self, view: OnnxOp) -> ShapeContext:
@@ -230,11 +231,9 @@ class Inference:
         """Moves elements that the shape function needed from operands to the attribute `operand_values`."""
         if not context.needed:
             return
-        every = {**recorded_values(op), **context.needed}
-        recorded = {str(index): dims_attribute(values, self.context) for index, values in every.items()}
-        entries = ir.DictAttr.get(recorded, context=self.context)
-        if "operand_values" not in op.attributes or op.attributes["operand_values"] != entries:
-            op.attributes["operand_values"] = entries
+        entries = values_attribute({**recorded_values(op), **context.needed}, self.context)
+        if ATTRIBUTE not in op.attributes or op.attributes[ATTRIBUTE] != entries:
+            op.attributes[ATTRIBUTE] = entries
         none = None
         for index in context.needed:
             if index < len(op.operands) and not isinstance(op.operands[index].type, ir.NoneType):
@@ -253,13 +252,6 @@ class Inference:
                     why=why, hint=hint[0] if hint else None,
                 )
             )  # fmt: skip
-
-
-def recorded_values(op: ir.Operation) -> dict[int, Values]:
-    """The attribute `operand_values` of an operation."""
-    if "operand_values" not in op.attributes:
-        return {}
-    return {int(entry.name): attribute_dims(entry.attr) for entry in ir.DictAttr(op.attributes["operand_values"])}
 
 
 def _is_small(tensor: Tensor | None) -> bool:
@@ -287,17 +279,6 @@ def _constant_values(value: ir.Value) -> Values | None:
 
 def _elements(dense) -> list:
     return [dense[0]] * len(dense) if len(dense) and dense.is_splat else list(dense)
-
-
-def _update_signature(function: ir.Operation, block: ir.Block) -> None:
-    operations = list(block.operations)
-    if function.name != "func.func" or not operations or operations[-1].operation.name != "func.return":
-        return
-    inputs = [argument.type for argument in block.arguments]
-    results = [operand.type for operand in operations[-1].operation.operands]
-    type_ = ir.TypeAttr.get(ir.FunctionType.get(inputs, results, context=function.context))
-    if function.attributes["function_type"] != type_:
-        function.attributes["function_type"] = type_
 
 
 def _check_sizes(types: Sequence[Tensor]) -> None:

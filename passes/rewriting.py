@@ -44,14 +44,14 @@ def has_ranks(op: ir.Operation) -> bool:
     return not any(isinstance(value.type, ir.UnrankedTensorType) for value in (*op.operands, *op.results))
 
 
-def match_results(function: ir.Operation) -> None:
-    """Gives the function's type the types of what it returns, which a rewrite may have made more exact."""
-    ends = [view.operation for view in function.regions[0].blocks[0].operations]
-    type = ir.FunctionType(function.attributes["function_type"].value)
-    returned = [value.type for value in ends[-1].operands]
-    if returned != list(type.results):
-        new = ir.FunctionType.get(type.inputs, returned, function.context)
-        function.attributes["function_type"] = ir.TypeAttr.get(new)
+def match_signature(function: ir.Operation) -> None:
+    """Gives the function's type the types of its arguments and of what it returns, which a pass may have changed."""
+    block = function.regions[0].blocks[0]
+    returned = block.operations[len(block.operations) - 1].operands
+    inputs, results = ([value.type for value in values] for values in (block.arguments, returned))
+    type_ = ir.TypeAttr.get(ir.FunctionType.get(inputs, results, function.context))
+    if function.attributes["function_type"] != type_:
+        function.attributes["function_type"] = type_
 
 
 class Rewriter(GraphBuilder):
@@ -126,5 +126,5 @@ def rewrite(program: Program, rules: Mapping[str, Sequence[Rule]]) -> int:
     with program.module.context:
         changes = rewriter.run(rules, order)
     for function in functions(program.module):
-        match_results(function)
+        match_signature(function)
     return changes

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from onnxc.passes.kernels import contraction, depthwise, patch_tiles, scalars
+from onnxc.passes.kernels import contraction, depthwise, patch_tiles, prefetching, scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.filter_panels import filter_panels
@@ -55,7 +55,7 @@ def _choose_direct(kernel: KernelFunction, p: Conv, target, panel: int = 0) -> d
     panels = (p.filters + (vectors * sums.lanes - 1)) // (vectors * sums.lanes) * p.group
     group = contraction.tiles_a_unit(tiles, panels, pixel_bytes * rows, target)
     wider = panel if panel != vectors * sums.lanes else 0
-    ahead = contraction.prefetch_distance(group if isinstance(tiles, int) else 1, rows) if packed and not wider else 0
+    ahead = prefetching.prefetch_distance(group if isinstance(tiles, int) else 1, rows) if packed and not wider else 0
     return entries(ConvSchedule(rows, vectors, sums.lanes, group, packed, ahead, panel=wider))
 
 

@@ -18,7 +18,7 @@ from mlir import ir
 
 from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
-from onnxc.passes.kernels import contraction, pointers, scalars
+from onnxc.passes.kernels import contraction, pointers, prefetching, scalars
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.contraction import BLOCK, Arithmetic
@@ -40,7 +40,7 @@ BIAS = 3
 @dataclass(frozen=True)
 class Im2colSchedule:
     """Register tile `rows` pixels × `vectors` of `lanes` filters; `group` row tiles a block, `slices` of the filters;
-    `prefetch`: how far ahead weights are asked for (contraction.prefetch_panels)."""
+    `prefetch`: how far ahead weights are asked for (prefetching.prefetch_panels)."""
 
     rows: int
     vectors: int
@@ -92,7 +92,7 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
         slices = max(1, min(wanted, p.filters // max(LEAST_FILTERS, vectors * sums.lanes), PIECES))
     else:
         slices = 1
-    return asdict(Im2colSchedule(rows, vectors, sums.lanes, group, slices, contraction.prefetch_distance(group, rows)))
+    return asdict(Im2colSchedule(rows, vectors, sums.lanes, group, slices, prefetching.prefetch_distance(group, rows)))
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
@@ -193,7 +193,7 @@ class _Emitter:
 
         def load(k: im.Index):
             if s.prefetch:
-                contraction.prefetch_panels(
+                prefetching.prefetch_panels(
                     self.w, panel, self.w.strides[1], s.width, s.prefetch, s.group, number, terms, k
                 )
             at, row = im.add(line, k), im.add(panel, im.mul(k, s.width))

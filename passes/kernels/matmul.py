@@ -9,19 +9,18 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass
 
-import numpy as np
 from mlir import ir
 from mlir.dialects import memref
 
 from onnxc.dialects import dims
-from onnxc.dialects.types import Tensor
-from onnxc.passes.kernels import contraction, scalars
+from onnxc.passes.kernels import contraction, prefetching, scalars
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.matmul_problem import Matmul
+from onnxc.passes.kernels.matrix_panels import matrix_panels
 from onnxc.passes.kernels.packing import Packing, entries, place_in_panel
 from onnxc.passes.kernels.register_tiles import MOST_VECTORS, choose_tile
 from onnxc.passes.kernels.schedule_space import tile_space
@@ -36,7 +35,7 @@ WORTH_COPYING = 24  # rows that make a copy of B pay
 @dataclass(frozen=True)
 class MatmulSchedule:
     """Register tile `rows` × `vectors` of `lanes`; `group` row tiles a unit; `packed`: B lies in panels; `prefetch`:
-    how far ahead they are asked for (contraction.prefetch_panels; of a copied B, a panel); `chunk`: terms that all
+    how far ahead they are asked for (prefetching.prefetch_panels; of a copied B, a panel); `chunk`: terms that all
     row tiles of a unit go through before the next ones, their sums kept on the stack (0: all at once); `copied`: a
     unit first copies its panel of B (or a chunk) to the stack; `panel`: the columns of a panel, 0: the tile's."""
 
@@ -89,9 +88,9 @@ def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | st
         size = scalars.byte_width(p.elem) * dims.product((*p.batch, p.k, p.n))
         row = width * scalars.byte_width(p.elem)
         ahead = (
-            contraction.stream_distance(size, row, target)
+            prefetching.stream_distance(size, row, target)
             if p.rows == 1
-            else contraction.prefetch_distance(group, rows)
+            else prefetching.prefetch_distance(group, rows)
         )
     ahead = 0 if wider else ahead
     return entries(MatmulSchedule(rows, vectors, sums.lanes, group, packed, ahead, chunk, copied, wider))
@@ -105,24 +104,7 @@ def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
 
 def packings(kernel: KernelFunction) -> list[Packing]:
     s = MatmulSchedule(**kernel.schedule)
-    if not s.packed:
-        return []
-    p = Matmul.of(kernel)
-    shape = Tensor.of(kernel.operands[p.b_position].type).shape
-    transposed, width = p.trans_b, s.line
-    *batch, k, n = shape
-    if transposed:
-        k, n = n, k
-    packed = (*batch, -(-n // width), k, width)
-
-    def make(array: np.ndarray) -> np.ndarray:
-        matrix = array.reshape(*batch, *((n, k) if transposed else (k, n)))
-        matrix = np.swapaxes(matrix, -1, -2) if transposed else matrix
-        padded = np.zeros((*batch, k, packed[-3] * width), array.dtype)
-        padded[..., :n] = matrix
-        return np.moveaxis(padded.reshape(*batch, k, packed[-3], width), -3, -2)
-
-    return [Packing(p.b_position, packed, f"{'transposed' if transposed else 'panels'}{width}", make, width)]
+    return [matrix_panels(kernel, Matmul.of(kernel), s.line)] if s.packed else []
 
 
 @dataclass(frozen=True)
@@ -177,6 +159,7 @@ class _Emitter:
             self.copy = self._scratch((s.chunk or p.k) * s.width)
         self.a = p.left(b, self.ev)
         self.right = None if s.packed else p.right(b, self.ev)
+        self.fewest = 1  # tiles that share the asking for weights
 
     def _scratch(self, size: int) -> Buffer:
         type_ = ir.MemRefType.get([max(1, size)], scalars.element_type(self.sums.compute))
@@ -199,7 +182,7 @@ class _Emitter:
 
             def tile(row: im.Index, rows: int) -> None:
                 with self.ev.scope():
-                    self.fewest = 2 if rows == s.rows else 1  # tiles that share the asking for weights
+                    self.fewest = 2 if rows == s.rows else 1
                     self._tile(batch, row, rows, load_b)
 
             self.start: im.Index = 0
@@ -294,7 +277,7 @@ class _Emitter:
         def load(k: im.Index, row: im.Index):
             at = im.add(base, im.mul(k, s.line))
             if self.ahead:
-                contraction.prefetch_panels(
+                prefetching.prefetch_panels(
                     buffer,
                     im.add(base, im.mul(self.start, s.width)),
                     s.chunk * s.width if s.chunk else buffer.strides[-3],

@@ -14,7 +14,7 @@ from mlir import ir
 from mlir.dialects import arith
 
 from onnxc.dialects import dims
-from onnxc.passes.kernels import contraction, pointers, scalars
+from onnxc.passes.kernels import contraction, pointers, prefetching, scalars
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.contraction import BLOCK, Arithmetic
@@ -26,7 +26,7 @@ from onnxc.passes.kernels.packing import place_in_panel
 @dataclass(frozen=True)
 class ConvSchedule:
     """Register tile `rows` pixels × `vectors` of `lanes` filters; `group` row tiles a unit; `packed`: weights in
-    panels; `prefetch`: how far ahead they are asked for (contraction.prefetch_panels); `panel`: the columns of a panel,
+    panels; `prefetch`: how far ahead they are asked for (prefetching.prefetch_panels); `panel`: the columns of a panel,
     0: the tile's."""
 
     rows: int
@@ -216,7 +216,7 @@ class PixelTiles:
         def packed(k: im.Index) -> list[ir.Value]:
             row = im.add(first, im.mul(k, s.line))
             if s.prefetch:
-                contraction.prefetch_panels(
+                prefetching.prefetch_panels(
                     w,
                     panel,
                     w.strides[1],
