@@ -10,8 +10,8 @@
 typedef void (*onnxc_kernel)(const int64_t *args, int64_t begin, int64_t end);
 
 typedef struct onnxc_env {
-    /* round: units of the extent that are independent, the next as many having to wait for them; picoseconds: about what
-     * a unit takes */
+    /* round: units of the extent that are independent, the next as many having to wait for them, and which divide it;
+     * picoseconds: about what a unit takes */
     void (*parallel)(struct onnxc_env *, onnxc_kernel, const int64_t *args, int64_t extent, int64_t round,
                      int64_t picoseconds);
     void *(*alloc)(struct onnxc_env *, int64_t bytes);      /* 64-byte aligned, NULL: out of memory */

@@ -1,7 +1,7 @@
 """Memory of outputs that the caller has let go of: the next run writes there again.
 
-Memory fresh from the system costs a page fault for every 4 KB, a third of a microsecond each: a decoder step that returns
-10 MB of keys and values would spend a millisecond on it.
+Memory fresh from the system costs a page fault for every 4 KB, a third of a microsecond each: a decoder step that
+returns 10 MB of keys and values would spend a millisecond on it.
 """
 
 from __future__ import annotations
