@@ -27,6 +27,7 @@ import onnxc
 from onnxc.dialects.onnx import new_context
 from onnxc.dialects.types import Tensor
 from onnxc.feeds import complete_feeds
+from onnxc.passes.kernel_calls import calls_by_kernel, nodes_of
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.scalars import byte_width
 from onnxc.runtime.session import InferenceSession
@@ -110,22 +111,8 @@ def rows_of(text: str) -> list[Row]:
         main_function = next(f for f in functions if "kernel.kind" not in f.attributes)
         kernels = {ir.StringAttr(f.attributes["sym_name"]).value: KernelFunction.of(f)
                    for f in functions if f is not main_function}  # fmt: skip
-        calls: Counter[str] = Counter()
-        nodes: dict[str, str] = {}
-        for op in all_operations(main_function.regions[0].blocks[0]):
-            if op.name == "kernel.call":
-                name = ir.FlatSymbolRefAttr(op.attributes["callee"]).value
-                calls[name] += 1
-                nodes.setdefault(name, " ".join(ir.StringAttr(a).value for a in op.attributes["nodes"]))
-        return [row_of(kernels[name], name, nodes[name], count) for name, count in calls.items()]
-
-
-def all_operations(block: ir.Block):
-    for view in block.operations:
-        yield view.operation
-        for region in view.operation.regions:
-            for inner in region.blocks:
-                yield from all_operations(inner)
+        return [row_of(kernels[name], name, " ".join(nodes_of(calls[0])), len(calls))
+                for name, calls in calls_by_kernel(module).items()]  # fmt: skip
 
 
 def row_of(kernel: KernelFunction, name: str, nodes: str, calls: int) -> Row:
