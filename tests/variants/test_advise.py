@@ -14,6 +14,7 @@ import pytest
 
 import onnxc
 from onnxc.advise import Candidate, Measured, arguments_of, as_table, choose
+from onnxc.bench import check_peers
 from onnxc.bench_report import duration
 from onnxc.errors import OnnxcError
 from onnxc.runtime import InferenceSession, InputError
@@ -157,3 +158,9 @@ def test_names_that_conditions_cannot_hold() -> None:
     inputs = [SimpleNamespace(name=name, shape=["g,h", " e "]) for name in ("x", "z")]
     expected = {"g,h": "x.0", " e ": "x.1", "x.0": "x.0", "x.1": "x.1", "z.0": "x.0", "z.1": "x.1"}
     assert free_dims(inputs) == expected
+
+
+@pytest.mark.parametrize("name", ["onnxc", "generic", "nobody"])
+def test_only_other_runtimes_are_measured_against(name: str) -> None:
+    with pytest.raises(OnnxcError, match=f"cannot measure against '{name}'"):
+        check_peers([name])
