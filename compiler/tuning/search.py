@@ -99,7 +99,9 @@ class Search:
         self.told("timing what there is")
         folder = self._next_folder()
         taken = self.writer.write(folder, [Portion(task, sorted({0, task.reference})) for task in tasks])
-        results = iter(self.runner.submit(folder).result())
+        measured = self.runner.submit(folder)
+        shutil.rmtree(folder)
+        results = iter(measured.result())
         for task, numbers in zip(tasks, taken, strict=True):
             result = next(results) if numbers else {"error": "it cannot be built"}
             if "error" in result:
