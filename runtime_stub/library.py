@@ -98,6 +98,12 @@ class Library:
         return _text(text.value)
 
     @property
+    def abi_version(self) -> tuple[int, int]:
+        """Major and minor."""
+        descriptor = self.model.contents
+        return descriptor.abi_major, descriptor.abi_minor
+
+    @property
     def feature_names(self) -> list[str]:
         """CPU features by their bit in masks."""
         names = cast(self.model.contents.feature_names, POINTER(c_char_p))

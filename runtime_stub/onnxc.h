@@ -125,7 +125,8 @@ typedef struct onnxc_options {
     void *workspace;          /* NULL: the context's own; else 64-byte aligned */
     size_t workspace_bytes;
     const char *weights_path; /* of the weights' file, where it is not beside the model */
-    onnxc_pool *pool;         /* onnxc_context_pool of another model, whose library must stay loaded; NULL: own */
+    onnxc_pool *pool;         /* onnxc_context_pool of another model of this ABI version, whose library must stay
+                               * loaded; NULL: own */
     int32_t threads;          /* 0: the CPUs that this process may use */
     int32_t reserved;
 } onnxc_options;

@@ -18,8 +18,9 @@ from onnxc.runtime.variants import Variant
 if TYPE_CHECKING:
     from onnxc.runtime.shape_record import ShapeRecord
 
-_process_pool: Any = None
-"""The pool of the first threaded model: the models of a process share it (libraries stay loaded, so it stays)."""
+_process_pools: dict[tuple[int, int], Any] = {}
+"""By ABI version the pool of the first threaded model: the models of a process share it (libraries stay loaded, so it
+stays); those of other versions know another kind of pool."""
 
 
 def _shape_record(path: str | os.PathLike[str], library: Library) -> ShapeRecord:
@@ -147,12 +148,12 @@ class InferenceSession:
         return self._library
 
     def _new_caller(self) -> Caller:
-        global _process_pool
-        if _process_pool is not None:
-            self._options.pool = _process_pool
+        version = self._library.abi_version
+        if version in _process_pools:
+            self._options.pool = _process_pools[version]
         caller = Caller(self._library, self._options)
-        if _process_pool is None and self._library.threaded:
-            _process_pool = self._library.api.pool(caller.context)
+        if version not in _process_pools and self._library.threaded:
+            _process_pools[version] = self._library.api.pool(caller.context)
         return caller
 
     def _wanted(self, names: Sequence[str] | Mapping[str, Any]) -> list[int]:
