@@ -8,7 +8,6 @@ from typing import Any
 
 from onnxc.report import readable_size, report_lines
 from onnxc.runtime import Library, NodeArg, Variant
-from onnxc.shape_list import free_dims
 
 #: how much of a text in the metadata is shown to people
 LONGEST_TEXT = 100
@@ -29,7 +28,7 @@ def inspect_artefact(path: Path) -> dict[str, Any]:
         "threads": "set at run time" if library.threaded else "one",
         "inputs": [_value(argument) for argument in library.inputs],
         "outputs": [_value(argument) for argument in library.outputs],
-        "dims": list(dict.fromkeys(free_dims(library.inputs).values())),
+        "dims": _dim_names(library),
         "weights": {"bytes": descriptor.weights_bytes, "file": side_file and side_file.decode()},
         "variants": [_variant(variant) for variant in library.variants],
         "metadata": library.metadata,
@@ -70,6 +69,17 @@ def _versions(facts: dict[str, Any]) -> str:
     found += [f"LLVM {metadata['onnxc.llvm']}"] if "onnxc.llvm" in metadata else []
     found += [f"opset {metadata['model.opsets']}"] if "model.opsets" in metadata else []
     return ", ".join(found)
+
+
+def _dim_names(library: Library) -> list[str]:
+    """The free dims of the inputs, by name; unnamed ones are INPUT.AXIS."""
+    free = [
+        dim if isinstance(dim, str) else f"{value.name}.{axis}"
+        for value in library.inputs
+        for axis, dim in enumerate(value.shape)
+        if not isinstance(dim, int)
+    ]
+    return list(dict.fromkeys(free))
 
 
 def _one_line(text: str) -> str:
