@@ -24,7 +24,8 @@ static void page_in(const char *path) {
     FILE *maps = fopen("/proc/self/maps", "r");
     while (maps && fgets(line, sizeof line, maps)) {
         unsigned long begin, end;
-        if (strstr(line, path) && sscanf(line, "%lx-%lx", &begin, &end) == 2)
+        char readable;
+        if (strstr(line, path) && sscanf(line, "%lx-%lx %c", &begin, &end, &readable) == 3 && readable == 'r')
             for (volatile const char *p = (const char *)begin; p < (const char *)end; p += 4096) (void)*p;
     }
     if (maps) fclose(maps);
