@@ -15,7 +15,7 @@ from onnxc.passes.kernels.filter_panels import filter_panels
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing, entries
 from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_grid
-from onnxc.passes.kernels.register_tiles import TALLEST, choose_tile
+from onnxc.passes.kernels.register_tiles import TALLEST, ranked_tiles
 from onnxc.passes.kernels.schedule_space import distinct, tile_space
 
 POINTERS = 8  # rows of a tile that is no matmul: each is a pointer, and more than registers hold cost a load each
@@ -37,7 +37,7 @@ def _choose_direct(kernel: KernelFunction, p: Conv, target, panel: int = 0) -> d
     apart = p.row * p.strides[-1] * scalars.byte_width(p.elem)
     tallest = TALLEST if p.dense else POINTERS
     costly = contraction.has_costly_epilogue(kernel)
-    rows, vectors = choose_tile(
+    rows, vectors = ranked_tiles(
         p.pixels,
         p.filters,
         sums.lanes,
@@ -47,7 +47,7 @@ def _choose_direct(kernel: KernelFunction, p: Conv, target, panel: int = 0) -> d
         tallest=tallest,
         costly=costly,
         panel=panel,
-    )
+    )[0]
     packed = int(_weights(kernel) in kernel.constants)
     channels = p.channels if isinstance(p.channels, int) else 64
     pixel_bytes = max(1, channels * int(np.prod(p.strides)) * scalars.byte_width(p.elem))

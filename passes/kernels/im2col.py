@@ -28,7 +28,7 @@ from onnxc.passes.kernels.filter_panels import filter_panels
 from onnxc.passes.kernels.gather import WindowGather, line_length
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing
-from onnxc.passes.kernels.register_tiles import choose_tile
+from onnxc.passes.kernels.register_tiles import TileColumns, ranked_tiles
 from onnxc.passes.kernels.schedule_space import tile_space
 
 PIECES = 16  # of scratch, each of a unit: enough for an even split over a few threads
@@ -38,7 +38,7 @@ BIAS = 3
 
 
 @dataclass(frozen=True)
-class Im2colSchedule:
+class Im2colSchedule(TileColumns):
     """Register tile `rows` pixels × `vectors` of `lanes` filters; `group` row tiles a block, `slices` of the filters;
     `prefetch`: how far ahead weights are asked for (prefetching.prefetch_panels)."""
 
@@ -49,10 +49,6 @@ class Im2colSchedule:
     slices: int
     prefetch: int
     packed: int = 1
-
-    @property
-    def width(self) -> int:
-        return self.vectors * self.lanes
 
 
 @dataclass(frozen=True)
@@ -82,7 +78,7 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     sums = contraction.arithmetic(p.elem, target)
     terms = p.taps * p.channels
     apart = line_length(terms) * scalars.byte_width(p.elem)
-    rows, vectors = choose_tile(p.pixels, p.filters, sums.lanes, target, terms, row_bytes=apart)
+    rows, vectors = ranked_tiles(p.pixels, p.filters, sums.lanes, target, terms, row_bytes=apart)[0]
     tiles = contraction.tile_count(p.pixels, rows)
     group = max(1, min(kernel.root.attr("rows") // rows, tiles if isinstance(tiles, int) else PIECES))
     if isinstance(tiles, int):

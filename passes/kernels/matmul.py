@@ -22,7 +22,7 @@ from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, L
 from onnxc.passes.kernels.matmul_problem import Matmul
 from onnxc.passes.kernels.matrix_panels import matrix_panels
 from onnxc.passes.kernels.packing import Packing, entries, place_in_panel
-from onnxc.passes.kernels.register_tiles import MOST_VECTORS, choose_tile
+from onnxc.passes.kernels.register_tiles import MOST_VECTORS, TileColumns, ranked_tiles
 from onnxc.passes.kernels.schedule_space import tile_space
 
 READ = 60  # ps to read an element of B from L2, at best
@@ -33,7 +33,7 @@ WORTH_COPYING = 24  # rows that make a copy of B pay
 
 
 @dataclass(frozen=True)
-class MatmulSchedule:
+class MatmulSchedule(TileColumns):
     """Register tile `rows` × `vectors` of `lanes`; `group` row tiles a unit; `packed`: B lies in panels; `prefetch`:
     how far ahead they are asked for (prefetching.prefetch_panels; of a copied B, a panel); `chunk`: terms that all
     row tiles of a unit go through before the next ones, their sums kept on the stack (0: all at once); `copied`: a
@@ -49,15 +49,6 @@ class MatmulSchedule:
     copied: int = 0
     panel: int = 0
 
-    @property
-    def width(self) -> int:
-        return self.vectors * self.lanes
-
-    @property
-    def line(self) -> int:
-        """The columns of a panel."""
-        return self.panel or self.width
-
 
 def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | str]:
     """The heuristic schedule for the kernel's shapes; a constant B is packed, of another each unit copies its panel.
@@ -71,7 +62,7 @@ def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | st
     most = COPY_BYTES // max(1, terms * sums.lanes * scalars.byte_width(sums.compute)) if copied else MOST_VECTORS
     apart = 0 if p.trans_a else p.k * scalars.byte_width(p.elem)
     most, costly = max(1, min(most, MOST_VECTORS)), contraction.has_costly_epilogue(kernel)
-    rows, vectors = choose_tile(p.rows, p.n, sums.lanes, target, p.k, 128, most, apart, costly=costly, panel=panel)
+    rows, vectors = ranked_tiles(p.rows, p.n, sums.lanes, target, p.k, 128, most, apart, costly=costly, panel=panel)[0]
     k = p.k if isinstance(p.k, int) else 512
     tiles = contraction.tile_count(p.rows, rows)
     width = vectors * sums.lanes

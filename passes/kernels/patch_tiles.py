@@ -22,14 +22,14 @@ from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import entries, place_in_panel
-from onnxc.passes.kernels.register_tiles import choose_tile
+from onnxc.passes.kernels.register_tiles import TileColumns, ranked_tiles
 from onnxc.passes.kernels.schedule_space import distinct, interleaved, tile_space
 
 PATCH_BYTES = 32 << 10  # stays in L1 beside the weights, and is little enough for any stack
 
 
 @dataclass(frozen=True)
-class PatchSchedule:
+class PatchSchedule(TileColumns):
     """Register tile `rows` × `vectors` of `lanes`; `run` pixels a unit; weights in panels of `panel` columns (0: the
     tile's)."""
 
@@ -40,15 +40,6 @@ class PatchSchedule:
     packed: int = 1
     algorithm: str = "patch"
     panel: int = 0
-
-    @property
-    def width(self) -> int:
-        return self.vectors * self.lanes
-
-    @property
-    def line(self) -> int:
-        """The columns of a panel."""
-        return self.panel or self.width
 
 
 def applies(p: Conv, target) -> bool:
@@ -74,7 +65,7 @@ def choose(p: Conv, target, costly: bool = False, panel: int = 0) -> dict[str, i
     sums = contraction.arithmetic(p.elem, target, p.filters)
     width = p.out[-1]
     terms = p.taps * p.channels
-    rows, vectors = choose_tile(p.pixels, p.filters, sums.lanes, target, terms, costly=costly, panel=panel)
+    rows, vectors = ranked_tiles(p.pixels, p.filters, sums.lanes, target, terms, costly=costly, panel=panel)[0]
     most = max(rows, PATCH_BYTES // _pixel_bytes(p) - p.kernel[-1])
     run = -(-width // -(-width // most)) if isinstance(width, int) and width else _run(width, rows, most)
     wider = panel if panel != vectors * sums.lanes else 0

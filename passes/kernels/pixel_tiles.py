@@ -21,10 +21,11 @@ from onnxc.passes.kernels.contraction import BLOCK, Arithmetic
 from onnxc.passes.kernels.conv_problem import Conv, Pixels, pixels_of
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.packing import place_in_panel
+from onnxc.passes.kernels.register_tiles import TileColumns
 
 
 @dataclass(frozen=True)
-class ConvSchedule:
+class ConvSchedule(TileColumns):
     """Register tile `rows` pixels × `vectors` of `lanes` filters; `group` row tiles a unit; `packed`: weights in
     panels; `prefetch`: how far ahead they are asked for (prefetching.prefetch_panels); `panel`: the columns of a panel,
     0: the tile's."""
@@ -37,15 +38,6 @@ class ConvSchedule:
     prefetch: int = 0
     algorithm: str = "direct"
     panel: int = 0
-
-    @property
-    def width(self) -> int:
-        return self.vectors * self.lanes
-
-    @property
-    def line(self) -> int:
-        """The columns of a panel."""
-        return self.panel or self.width
 
 
 def pixel_grid(p: Conv, s: ConvSchedule) -> tuple[dims.Dim, dims.Dim, dims.Dim]:

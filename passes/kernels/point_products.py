@@ -17,11 +17,11 @@ from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.packing import Packing, place_in_panel
-from onnxc.passes.kernels.register_tiles import choose_tile
+from onnxc.passes.kernels.register_tiles import TileColumns, ranked_tiles
 
 
 @dataclass(frozen=True)
-class PointSchedule:
+class PointSchedule(TileColumns):
     """Register tile of the products: `rows` tiles × `vectors` of `lanes` filters; the weights always in panels of
     `panel` columns (0: the tile's)."""
 
@@ -30,19 +30,10 @@ class PointSchedule:
     lanes: int
     panel: int = 0
 
-    @property
-    def width(self) -> int:
-        return self.vectors * self.lanes
-
-    @property
-    def line(self) -> int:
-        """The columns of a panel."""
-        return self.panel or self.width
-
 
 def choose_products(tiles: int, channels: int, filters: int, target, panel: int = 0) -> PointSchedule:
     lanes = contraction.arithmetic("f32", target).lanes
-    rows, vectors = choose_tile(tiles, filters, lanes, target, channels, panel=panel)
+    rows, vectors = ranked_tiles(tiles, filters, lanes, target, channels, panel=panel)[0]
     return PointSchedule(rows, vectors, lanes, panel if panel != vectors * lanes else 0)
 
 

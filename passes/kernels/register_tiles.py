@@ -17,21 +17,22 @@ ROW_BYTES = 256  # of B a step where there is one row and B comes from beyond L2
 WHOLE_TILES = 1.03  # what it may cost that no rows are left over
 
 
-def choose_tile(
-    rows: dims.Dim,
-    columns: dims.Dim,
-    lanes: int,
-    target,
-    terms: dims.Dim = 512,
-    unknown: int = 1 << 16,
-    most: int = MOST_VECTORS,
-    row_bytes: dims.Dim = 0,
-    tallest: int = TALLEST,
-    costly: bool = False,
-    panel: int = 0,
-) -> tuple[int, int]:
-    """(rows, vectors) of the tile with the lowest estimate, see `ranked_tiles`."""
-    return ranked_tiles(rows, columns, lanes, target, terms, unknown, most, row_bytes, tallest, costly, panel)[0]
+class TileColumns:
+    """What a schedule with the fields `vectors` and `lanes` says of columns, and `panel` where it has one."""
+
+    vectors: int
+    lanes: int
+    panel: int = 0
+
+    @property
+    def width(self) -> int:
+        """The columns of a tile."""
+        return self.vectors * self.lanes
+
+    @property
+    def line(self) -> int:
+        """The columns of a panel of packed weights."""
+        return self.panel or self.width
 
 
 def ranked_tiles(
