@@ -19,10 +19,9 @@ from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.passes import conv_costs
 from onnxc.passes.contract import Program, transforms
-from onnxc.passes.conv_algorithms import ATTRIBUTE, applicable_algorithms
+from onnxc.passes.conv_algorithms import ATTRIBUTE, applicable_algorithms, convolutions
 from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels.winograd_points import SIZES
-from onnxc.passes.rewriting import functions, operations
 from onnxc.passes.signatures import conv_signature
 from onnxc.passes.use_fft import best_transform
 from onnxc.passes.use_winograd import best_tile
@@ -47,23 +46,20 @@ def apply_objective(program: Program) -> None:
         return
     machine, speed = Machine.of(program), program.options.objective == "speed"
     left_out: list[Copy] = []
-    for function in functions(program.module):
-        for op in map(OnnxOp, operations(function.regions[0].blocks[0])):
-            if op.op.name != "kernel.conv" or program.notes.get("algorithms", {}).get(op.node) == "override":
-                continue
-            asked = op.attr(ATTRIBUTE) if op.has_attr(ATTRIBUTE) else None
-            copy = _copy(program, op, machine, asked)
-            if speed and copy is not None:
-                if asked is not None and not _is_worth_it(program, op, machine):
-                    op.op.attributes[ATTRIBUTE] = ir.StringAttr.get(PLAIN)
-                    program.log.append(
-                        ("apply_objective", f"{op.node}: {asked} gains too little for a copy of weights")
-                    )
-                else:
-                    _note_gain(program, op, copy)
-            elif not speed:
+    for op in convolutions(program.module):
+        if program.notes.get("algorithms", {}).get(op.node) == "override":
+            continue
+        asked = op.attr(ATTRIBUTE) if op.has_attr(ATTRIBUTE) else None
+        copy = _copy(program, op, machine, asked)
+        if speed and copy is not None:
+            if asked is not None and not _is_worth_it(program, op, machine):
                 op.op.attributes[ATTRIBUTE] = ir.StringAttr.get(PLAIN)
-                left_out += [] if copy is None else [copy]
+                program.log.append(("apply_objective", f"{op.node}: {asked} gains too little for a copy of weights"))
+            else:
+                _note_gain(program, op, copy)
+        elif not speed:
+            op.op.attributes[ATTRIBUTE] = ir.StringAttr.get(PLAIN)
+            left_out += [] if copy is None else [copy]
     if not speed:
         program.notes["trade"] = {
             "layers": len(left_out),

@@ -16,9 +16,16 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program
 from onnxc.passes.conv_costs import fft_tiles
 from onnxc.passes.kernels.winograd_points import SIZES
+from onnxc.passes.rewriting import functions, operations
 
 ATTRIBUTE = "algorithm"
 ALGORITHMS = ("direct", "im2col", *(f"winograd{tile}" for tile in SIZES), "fft")
+
+
+def convolutions(module: ir.Module) -> list[OnnxOp]:
+    """Every `kernel.conv` of the module, in program order; they may be replaced on the way."""
+    blocks = [function.regions[0].blocks[0] for function in functions(module)]
+    return [OnnxOp(op) for block in blocks for op in operations(block) if op.name == "kernel.conv"]
 
 
 def applicable_algorithms(op: OnnxOp, target, strict: bool) -> tuple[str, ...]:

@@ -18,13 +18,12 @@ from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.passes import conv_costs
 from onnxc.passes.contract import Program, transforms
-from onnxc.passes.conv_algorithms import applicable_algorithms, bias_of, build_step, requested
+from onnxc.passes.conv_algorithms import applicable_algorithms, bias_of, build_step, convolutions, requested
 from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels import patch_tiles
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.gather import gathered_size
 from onnxc.passes.kernels.im2col import PIECES
-from onnxc.passes.rewriting import functions, operations
 
 
 @transforms(GRAPH, GRAPH)
@@ -33,10 +32,9 @@ def use_im2col(program: Program) -> None:
     if program.options.target is None:
         return
     machine = Machine.of(program)
-    for function in functions(program.module):
-        for op in [o for o in operations(function.regions[0].blocks[0]) if o.name == "kernel.conv"]:
-            if _wanted(program, OnnxOp(op), machine):
-                _rewrite(program, OnnxOp(op))
+    for op in convolutions(program.module):
+        if _wanted(program, op, machine):
+            _rewrite(program, op)
 
 
 def _wanted(program: Program, op: OnnxOp, machine: Machine) -> bool:

@@ -21,10 +21,9 @@ from onnxc.dialects.onnx import OnnxOp, build
 from onnxc.dialects.types import Tensor
 from onnxc.passes import conv_costs
 from onnxc.passes.contract import Program, transforms
-from onnxc.passes.conv_algorithms import applicable_algorithms, bias_of, build_step, requested
+from onnxc.passes.conv_algorithms import applicable_algorithms, bias_of, build_step, convolutions, requested
 from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels.winograd_points import SIZES, transformed_weights
-from onnxc.passes.rewriting import functions, operations
 from onnxc.passes.transformed_constant import transformed_constant
 
 LEAST_SIDE = 4  # of the result
@@ -38,11 +37,10 @@ def use_winograd(program: Program) -> None:
     if program.options.target is None:
         return
     machine = Machine.of(program)
-    for function in functions(program.module):
-        for op in [o for o in operations(function.regions[0].blocks[0]) if o.name == "kernel.conv"]:
-            tile = _tile(program, OnnxOp(op), machine)
-            if tile:
-                _rewrite(program, OnnxOp(op), tile)
+    for op in convolutions(program.module):
+        tile = _tile(program, op, machine)
+        if tile:
+            _rewrite(program, op, tile)
 
 
 def _tile(program: Program, op: OnnxOp, machine: Machine) -> int:

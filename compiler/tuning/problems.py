@@ -13,15 +13,13 @@ from pathlib import Path
 
 from mlir import ir
 
-from onnxc.dialects.onnx import OnnxOp, node_name
 from onnxc.options import Options
 from onnxc.passes.contract import Program
-from onnxc.passes.conv_algorithms import ATTRIBUTE, applicable_algorithms
+from onnxc.passes.conv_algorithms import ATTRIBUTE, applicable_algorithms, convolutions
 from onnxc.passes.kernel_calls import callee_of, nodes_of
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.schedule_rules import refusal
-from onnxc.passes.rewriting import functions, operations
 from onnxc.passes.signatures import conv_signature, kernel_signature
 from onnxc.tuning.extraction import Chain, Lowered, UnknownSize, lower
 from onnxc.tuning.tasks import Candidate, Task
@@ -71,14 +69,13 @@ class Convolutions:
 
     def _mark(self, program: Program, algorithm: str = "") -> None:
         target, strict = program.options.target, self.options.strict
-        ops = [op for f in functions(program.module) for op in operations(f.regions[0].blocks[0])]
-        for number, op in enumerate(op for op in ops if op.name == "kernel.conv"):
-            mark, signature = f"{node_name(op.location)} (convolution {number})", conv_signature(OnnxOp(op))
-            op.location = ir.Location.name(mark)
-            can = self.algorithms.setdefault(signature, applicable_algorithms(OnnxOp(op), target, strict))
+        for number, op in enumerate(convolutions(program.module)):
+            mark, signature = f"{op.node} (convolution {number})", conv_signature(op)
+            op.op.location = ir.Location.name(mark)
+            can = self.algorithms.setdefault(signature, applicable_algorithms(op, target, strict))
             self.signatures[mark] = signature
             if algorithm in can:
-                op.attributes[ATTRIBUTE] = ir.StringAttr.get(algorithm)
+                op.op.attributes[ATTRIBUTE] = ir.StringAttr.get(algorithm)
 
     def tasks(self) -> list[Task]:
         """A task for each distinct convolution that several algorithms can do."""
