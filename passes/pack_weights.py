@@ -11,13 +11,12 @@ from __future__ import annotations
 from mlir import ir
 
 from onnxc.dialects.levels import KERNELS
-from onnxc.dialects.types import Tensor
-from onnxc.dialects.weights import build_constant, constant_array, dtype_of
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.kernel_calls import callee_of, kernel_calls
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.packing import Packing, set_packed_types
+from onnxc.passes.transformed_constant import transformed_constant
 
 
 @transforms(KERNELS, KERNELS)
@@ -38,22 +37,10 @@ def pack_weights(program: Program) -> None:
 
 def _pack_operand(program: Program, call: ir.Operation, packing: Packing) -> None:
     constant = call.operands[packing.position].owner
-    call.operands[packing.position] = _packed(program, constant, packing, ir.InsertionPoint(call))
+    if "weight" in constant.attributes:
+        program.parts.note_packing(ir.StringAttr(constant.attributes["weight"]).value, packing)
+    call.operands[packing.position] = transformed_constant(
+        program, constant, packing.layout, packing.shape, packing.make, ir.InsertionPoint(call)
+    )
     if not any(True for _ in constant.results[0].uses):
         constant.erase()
-
-
-def _packed(program: Program, constant: ir.Operation, packing: Packing, ip: ir.InsertionPoint) -> ir.Value:
-    weights = program.weights
-    if "weight" not in constant.attributes:
-        array = packing.make(constant_array(constant, weights)).reshape(packing.shape)
-        return build_constant(array, weights, loc=constant.location, ip=ip)
-    key = ir.StringAttr(constant.attributes["weight"]).value
-    element = Tensor.of(constant.results[0].type).elem
-    name, dtype = f"{key}:{packing.layout}", dtype_of(element)
-    program.parts.note_packing(key, packing)
-    packed = weights.add_lazy(name, packing.shape, dtype, lambda: packing.make(weights.get(key)))
-    type_ = Tensor(element, packing.shape).type()
-    return ir.Operation.create(
-        "onnx.Constant", results=[type_], attributes={"weight": ir.StringAttr.get(packed)}, loc=constant.location, ip=ip
-    ).result

@@ -23,7 +23,7 @@ def transformed_constant(
     """`make` of the constant's array, of shape `shape` and the same element type; equal names mean equal results."""
     store = program.weights
     if "weight" not in constant.attributes:
-        return build_constant(make(constant_array(constant, store)), store, loc=constant.location, ip=ip)
+        return build_constant(make(constant_array(constant, store)).reshape(shape), store, loc=constant.location, ip=ip)
     key = ir.StringAttr(constant.attributes["weight"]).value
     made = store.add_lazy(f"{key}:{name}", shape, store.dtype(key), lambda: make(store.get(key)))
     return ir.Operation.create(
