@@ -112,15 +112,11 @@ def _candidates(shapes: Sequence[tuple[Dims, float]]) -> list[tuple[str, list[tu
 def _measure(
     generic: Path, artefact: Path, feeds: bench.Feeds, dims: Dims, weight: float, plan: bench.Plan
 ) -> Measured:
-    ours, theirs = bench.measure({"onnxc": artefact, "generic": generic}, feeds, plan, lambda done, rounds: None)
-    for timing in (ours, theirs):
-        if timing.error is not None:
-            raise OnnxcError(timing.error, file=artefact)
-    ratios = bench.ratios(ours, theirs)
-    low, high = bench.quartiles(ratios)
+    pair = bench.measure_pair(artefact, generic, feeds, plan, lambda done, rounds: None)
+    low, high = bench.quartiles(pair.ratios)
     # the median's own uncertainty: half the quartiles' distance by the root of the rounds
-    noise = (high - low) / 2 / len(ratios) ** 0.5
-    return Measured(dims, weight, theirs.median, ours.median, median(ratios), noise)
+    noise = (high - low) / 2 / len(pair.ratios) ** 0.5
+    return Measured(dims, weight, pair.theirs, pair.ours, median(pair.ratios), noise)
 
 
 def choose(candidates: Sequence[Candidate]) -> None:

@@ -144,6 +144,25 @@ def measure(runners: Mapping[str, Path], feeds: Feeds, plan: Plan, tell: Callabl
     return list(timings.values())
 
 
+@dataclass(frozen=True)
+class Pair:
+    """Two artefacts beside each other: seconds of a run (medians), and the rounds' ratios."""
+
+    ours: float
+    theirs: float
+    ratios: list[float]
+
+
+def measure_pair(ours: Path, theirs: Path, feeds: Feeds, plan: Plan, tell: Callable[[int, int], None]) -> Pair:
+    """An artefact beside another one of the same model. OnnxcError where one of them fails."""
+    timings = measure({"onnxc": ours, "generic": theirs}, feeds, plan, tell)
+    for timing, path in zip(timings, (ours, theirs), strict=True):
+        if timing.error is not None:
+            raise OnnxcError(timing.error, file=path)
+    one, other = timings
+    return Pair(one.median, other.median, ratios(one, other))
+
+
 def ratios(ours: Timing, theirs: Timing) -> list[float]:
     """Our time by theirs in each round."""
     return [a / b for a, b in zip(ours.blocks, theirs.blocks, strict=True)]

@@ -10,7 +10,6 @@ from typing import Any
 
 from onnxc import bench
 from onnxc.driver import compile_model
-from onnxc.errors import OnnxcError
 from onnxc.options import Options
 from onnxc.progress import Progress
 from onnxc.tuning.records import Records
@@ -47,11 +46,6 @@ def compile_both(
 
 def compare(tuned: Path, untuned: Path, feeds: Mapping[str, Any], plan: bench.Plan, progress: Progress) -> Comparison:
     """Both in turn, a process each."""
-    artefacts = {"onnxc": tuned, "generic": untuned}
-    ours, theirs = bench.measure(artefacts, feeds, plan, lambda done, rounds: progress.stage(STAGE, done, rounds))
-    for timing, path in ((ours, tuned), (theirs, untuned)):
-        if timing.error is not None:
-            raise OnnxcError(timing.error, file=path)
-    ratios = bench.ratios(ours, theirs)
-    low, high = bench.quartiles(ratios)
-    return Comparison(ours.median, theirs.median, low, median(ratios), high)
+    pair = bench.measure_pair(tuned, untuned, feeds, plan, lambda done, rounds: progress.stage(STAGE, done, rounds))
+    low, high = bench.quartiles(pair.ratios)
+    return Comparison(pair.ours, pair.theirs, low, median(pair.ratios), high)
