@@ -142,7 +142,7 @@ class Caller:
                 results.append(None)
                 continue
             else:
-                array = np.empty(shape, self._types[i])
+                array = self._memory[i].array(shape, self._types[i])
             tensor = plan.to[i]
             tensor.data = address(array)
             tensor.bytes = array.nbytes
