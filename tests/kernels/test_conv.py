@@ -269,9 +269,8 @@ def test_dynamic_conv_transpose():
         )
 
 
-@settings(max_examples=40, deadline=None)
-@given(st.data())
-def test_any_geometry(data):
+def any_window(data):
+    """(size, window, strides, dilations, pads) of a convolution with a result of 1 to 6 windows an axis."""
     rank = data.draw(st.integers(1, 3))
     numbers_of = lambda low, high: [data.draw(st.integers(low, high)) for _ in range(rank)]  # noqa: E731
     window, strides, dilations = numbers_of(1, 4), numbers_of(1, 3), numbers_of(1, 2)
@@ -280,6 +279,13 @@ def test_any_geometry(data):
         max(1, (k - 1) * d + 1 + data.draw(st.integers(0, 5)) - before - after)
         for k, d, before, after in zip(window, dilations, pads[:rank], pads[rank:], strict=True)
     ]
+    return size, window, strides, dilations, pads
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.data())
+def test_any_geometry(data):
+    size, window, strides, dilations, pads = any_window(data)
     group = data.draw(st.sampled_from([1, 1, 2, 5]))
     c, m = group * data.draw(st.integers(1, 6)), group * data.draw(st.integers(1, 20))
     check(

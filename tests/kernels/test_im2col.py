@@ -15,7 +15,7 @@ from onnxc.passes.use_im2col import use_im2col
 from onnxc.targets import target_for
 
 from .harness import run
-from .test_conv import DIRECT, reference, text_of
+from .test_conv import DIRECT, any_window, reference, text_of
 from .test_matmul import close, numbers, spell
 
 
@@ -86,14 +86,7 @@ def test_every_schedule_gives_the_same_bits(case):
 @settings(max_examples=15, deadline=None)
 @given(st.data())
 def test_any_geometry(data):
-    rank = data.draw(st.integers(1, 3))
-    numbers_of = lambda low, high: [data.draw(st.integers(low, high)) for _ in range(rank)]  # noqa: E731
-    window, strides, dilations = numbers_of(1, 4), numbers_of(1, 3), numbers_of(1, 2)
-    pads = [data.draw(st.integers(0, 3)) for _ in range(2 * rank)]
-    size = [
-        max(1, (k - 1) * d + 1 + data.draw(st.integers(0, 5)) - before - after)
-        for k, d, before, after in zip(window, dilations, pads[:rank], pads[rank:], strict=True)
-    ]
+    size, window, strides, dilations, pads = any_window(data)
     check(tuple(size), data.draw(st.integers(1, 20)), data.draw(st.integers(1, 80)), tuple(window), strides, dilations,
           pads, images=data.draw(st.integers(1, 2)), bias=data.draw(st.booleans()))  # fmt: skip
 
