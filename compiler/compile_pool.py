@@ -13,7 +13,7 @@ import os
 import selectors
 import tempfile
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -74,7 +74,7 @@ class CompilePool:
             raise refused[0] if len(refused) == 1 else Refusals(refused)
         return [results[self._what(job)] for job in jobs]
 
-    def stream(self, build: Build, jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | OnnxcError]]:
+    def stream(self, build: Build, jobs: Sequence[Job]) -> Generator[tuple[Job, bytes | OnnxcError]]:
         """The distinct jobs with their results, in the order in which they become ready."""
         distinct = list({self._what(job): job for job in reversed(jobs)}.values())[::-1]
         keys: dict[Job, str] = {}
@@ -99,7 +99,7 @@ class CompilePool:
         """All that decides the result."""
         return job.text, (job.target or self.target).key
 
-    def _build(self, build: Build, jobs: Sequence[Job]) -> Iterator[tuple[Job, bytes | OnnxcError]]:
+    def _build(self, build: Build, jobs: Sequence[Job]) -> Generator[tuple[Job, bytes | OnnxcError]]:
         waiting = iter(range(len(jobs)))
         workers: list[Worker] = []
 

@@ -21,6 +21,10 @@ class Failed(Exception):
     """The function gave no answer: the message says how it ended ("ended by SIGSEGV", "took more than 20 s")."""
 
 
+class TooLong(Failed):
+    """It took more time than it had."""
+
+
 def isolated(function: Callable[[], Any], seconds: float) -> Any:
     """What `function` returns (anything that JSON can hold). Failed if its process dies, raises, or takes too long."""
     ours, theirs = os.pipe()
@@ -36,7 +40,7 @@ def isolated(function: Callable[[], Any], seconds: float) -> Any:
             os.kill(pid, signal.SIGKILL)
         status = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
     if said is None:
-        raise Failed(f"took more than {seconds:.3g} s")
+        raise TooLong(f"took more than {seconds:.3g} s")
     if not said:
         raise Failed(f"ended by {signal.Signals(-status).name}" if status < 0 else f"left with status {status}")
     done, answer = json.loads(said)

@@ -1,7 +1,7 @@
 """Measures a bundle of candidates that `onnxc tune` wrote, on the machine that they are for.
 
     python -m onnxc.runtime.measure BUNDLE -o results.json        (a folder, or a .zip of it)
-    python -m onnxc.runtime.measure --serve                       (bundles by line on standard input, results likewise)
+    python -m onnxc.runtime.measure --serve                       (for watched.py: requests by line, answers likewise)
 Needs numpy and onnxc's runtime, not the compiler. Each candidate is first checked against the first one, then timed in
 turn with the best so far, all of that in a process of its own: one that crashes, hangs or computes something else is
 told so and costs nothing but time. In the end the best is timed beside the first once more, since the best of many is
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import functools
 import json
 import os
 import platform
@@ -28,14 +29,18 @@ from typing import Any
 from onnxc.runtime import interleaved
 from onnxc.runtime.candidates import Task
 from onnxc.runtime.errors import LoadError
-from onnxc.runtime.isolated import Failed, isolated
+from onnxc.runtime.isolated import Failed, TooLong, isolated
 
 FORMAT = 1
 ARCHITECTURES = ("x86_64", "aarch64", "riscv64")
 LONGEST = 20.0  # seconds that one candidate may take: check, calibration and all rounds
+SHORTEST = 1.0  # seconds that it has where time is nearly out
+
+DAMAGE = (KeyError, IndexError, TypeError, ValueError, AttributeError, MemoryError)  # what a damaged bundle raises
 
 Result = dict[str, Any]
 Told = Callable[[int, Result], object]
+At = Callable[[int], object]
 
 
 def measure_bundle(path: Path, told: Told = lambda number, result: None) -> Result:
@@ -63,7 +68,7 @@ def _measured(folder: Path, path: Path, told: Told) -> Result:
         for number, facts in enumerate(manifest["tasks"]):
             results.append(measure_task(folder, facts, manifest["threads"]))
             told(number, results[-1])
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError, MemoryError) as error:
+    except DAMAGE as error:
         raise LoadError(f"'{path}' is a damaged bundle: {type(error).__name__}: {error}") from error
     return {**answer, "results": results}
 
@@ -79,7 +84,7 @@ def measure_archive(data: bytes) -> list[Result]:
         command = [sys.executable, "-m", "onnxc.runtime.measure", str(bundle), "-o", str(results)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise RuntimeError(done.stderr.strip())
+            raise RuntimeError(done.stderr.strip() or f"the process that measures ended with {done.returncode}")
         return json.loads(results.read_text("utf-8"))["results"]
 
 
@@ -97,10 +102,17 @@ def read_manifest(folder: Path, path: Path) -> dict[str, Any]:
     return manifest
 
 
-def measure_task(folder: Path, facts: Mapping[str, Any], threads: int) -> Result:
-    """Times one task's candidates: who won, its nanoseconds and the first one's, and what became of each."""
-    until = time.monotonic() + facts["seconds"]
+def measure_task(
+    folder: Path, facts: Mapping[str, Any], threads: int, failed: Mapping[int, str] | None = None,
+    at: At = lambda number: None,
+) -> Result:  # fmt: skip
+    """Times one task's candidates: who won, its nanoseconds and the first one's, and what became of each.
+
+    `failed`: candidates that are not to run again, and why; `at(number)` is called before each that runs.
+    """
+    until, failed = time.monotonic() + facts["seconds"], failed or {}
     result: Result = {"name": facts["name"], "winner": 0, "candidates": [{"verdict": "reference"}]}
+    at(0)
     try:
         task = Task(folder, facts, threads)
         pin(threads)
@@ -109,11 +121,18 @@ def measure_task(folder: Path, facts: Mapping[str, Any], threads: int) -> Result
         return {**result, "error": str(error)}
     best = 0
     for number in range(1, len(facts["candidates"])):
-        told = _try(task, number, best) if time.monotonic() < until else {"verdict": "not measured"}
+        told: Result = {"verdict": "not measured"}
+        if number in failed:
+            told = {"verdict": "failed", "why": failed[number]}
+        elif time.monotonic() < until:
+            at(number)
+            told = _try(task, number, best, until)
         result["candidates"].append(told)
         if told["verdict"] == "faster":
             best = number
-    result |= _confirm(task, best) if best else {}
+    if best:
+        at(best)
+        result |= _confirm(task, best)
     return {**result, "choice": facts["candidates"][result["winner"]]["choice"]}
 
 
@@ -122,8 +141,10 @@ def _profile(task: Task) -> float:
     return interleaved.alone(lambda runs: task.time(0, runs))
 
 
-def _try(task: Task, number: int, best: int) -> Result:
-    """Checks a candidate and times it beside the best."""
+def _try(task: Task, number: int, best: int, until: float) -> Result:
+    """Checks a candidate and times it beside the best; one that time (of time.monotonic) does not suffice for is not
+    measured."""
+    seconds = min(LONGEST, max(SHORTEST, until - time.monotonic()))
 
     def work() -> Result:
         difference = task.check(number)
@@ -131,7 +152,9 @@ def _try(task: Task, number: int, best: int) -> Result:
         return {**vars(outcome), "beside": best, "difference": difference}
 
     try:
-        return isolated(work, LONGEST)
+        return isolated(work, seconds)
+    except TooLong as failed:
+        return {"verdict": "not measured"} if seconds < LONGEST else {"verdict": "failed", "why": str(failed)}
     except Failed as failed:
         return {"verdict": "failed", "why": str(failed)}
 
@@ -159,21 +182,42 @@ def pin(threads: int) -> None:
 
 
 def serve() -> None:
-    """A bundle's path a line of standard input → its results a line of standard output."""
+    """Measures what lines of standard input ask for: {"bundle": FOLDER, "first": the first task, "failed": {candidate
+    of that task: why}}.
+
+    Answers, a line each: {"at": [task, candidate]} before each candidate, {"result": …} after each task, and in the end
+    {"done": true}, or {"error": why}.
+    """
     for line in sys.stdin:
+        request = json.loads(line)
+        path, failed = Path(request["bundle"]), {int(n): why for n, why in request["failed"].items()}
         try:
-            answer = measure_bundle(Path(line.rstrip("\n")))
+            manifest = read_manifest(path, path)
+            for number, facts in enumerate(manifest["tasks"][request["first"] :], request["first"]):
+                own = failed if number == request["first"] else {}
+                at = functools.partial(_answer_at, number)
+                _answer({"result": measure_task(path, facts, manifest["threads"], own, at)})
+            _answer({"done": True})
         except LoadError as error:
-            answer = {"error": str(error)}
-        sys.stdout.write(json.dumps(answer) + "\n")
-        sys.stdout.flush()
+            _answer({"error": str(error)})
+        except DAMAGE as error:
+            _answer({"error": f"'{path}' is a damaged bundle: {type(error).__name__}: {error}"})
+
+
+def _answer_at(task: int, candidate: int) -> None:
+    _answer({"at": [task, candidate]})
+
+
+def _answer(answer: Result) -> None:
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m onnxc.runtime.measure", description="Measures a bundle.")
     parser.add_argument("bundle", type=Path, nargs="?", help="a folder or .zip that `onnxc tune --bundle` wrote")
     parser.add_argument("-o", "--output", type=Path, help="where the results go")
-    parser.add_argument("--serve", action="store_true", help="bundles by line on standard input")
+    parser.add_argument("--serve", action="store_true", help="requests by line on standard input")
     chosen = parser.parse_args(arguments)
     if chosen.serve:
         serve()

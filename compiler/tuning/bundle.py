@@ -8,8 +8,10 @@ Self-contained: the machine that measures needs neither the model nor the compil
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,18 +66,25 @@ class BundleWriter:
     def __init__(self, pool: CompilePool, threads: int, cold_bytes: int) -> None:
         self.pool, self.threads, self.cold_bytes = pool, threads, cold_bytes
 
-    def write(self, folder: Path, portions: Sequence[Portion]) -> list[list[int]]:
+    def estimate(self, task: Task) -> float:
+        """Nanoseconds of a run of the model that go into a task, by the kernels' own estimates; 0: not to be built."""
+        calls = self._build(task.candidates[0])
+        return task.count * sum(b.extent * b.picoseconds for b in calls or ()) / 1e3
+
+    def write(self, folder: Path, portions: Sequence[Portion], until: float = float("inf")) -> list[list[int]]:
         """Writes a bundle; returns, for each portion, the numbers of the candidates that are in it.
 
-        Candidates that cannot be emitted or compiled are left out, and portions of whose first ones that is so.
+        Candidates that cannot be emitted or compiled, or not before `until` (of time.monotonic), are left out, and
+        portions of whose first ones, or whose reference, that is so.
         """
         folder.mkdir(parents=True, exist_ok=True)
         built = [[self._build(p.task.candidates[n]) for n in p.numbers] for p in portions]
-        objects = self._compile([b.job for row in built for calls in row for b in calls or ()])
+        objects = self._compile([b.job for row in built for calls in row for b in calls or ()], until)
         tasks, taken, export = [], [], []
         for portion, row in zip(portions, built, strict=True):
             able = [c is not None and all(b.job.name in objects for b in c) for c in row]
-            if not able[0]:
+            needed = {0, portion.task.reference} & set(portion.numbers)
+            if not all(fine for n, fine in zip(portion.numbers, able, strict=True) if n in needed):
                 taken.append([])
                 continue
             chosen = [(n, calls) for n, calls, fine in zip(portion.numbers, row, able, strict=True) if fine and calls]
@@ -97,18 +106,25 @@ class BundleWriter:
         except (OnnxcError, CompilerBug, TypeError, ValueError, KeyError, ir.MLIRError):
             return None  # a schedule that this kernel does not know or cannot have
 
-    def _compile(self, jobs: Sequence[Job]) -> dict[str, bytes]:
-        """Objects by name; what cannot be compiled is left out."""
+    def _compile(self, jobs: Sequence[Job], until: float) -> dict[str, bytes]:
+        """Objects by name; what cannot be compiled, or not in time, is left out."""
+        done: dict[str, bytes] = {}
         try:
-            return {job.name: code for job, code in self.pool.stream(build_object, jobs) if isinstance(code, bytes)}
+            self._stream(jobs, until, done)
         except CompilerBug:  # one of them is to blame: the others are kept
-            done = {}
             for job in jobs:
-                try:
-                    (done[job.name],) = self.pool.map(build_object, [job])
-                except (OnnxcError, CompilerBug):
-                    continue
-            return done
+                if job.name not in done:
+                    with contextlib.suppress(OnnxcError, CompilerBug):
+                        self._stream([job], until, done)
+        return done
+
+    def _stream(self, jobs: Sequence[Job], until: float, done: dict[str, bytes]) -> None:
+        with contextlib.closing(self.pool.stream(build_object, jobs)) as stream:  # its end ends the workers
+            for job, code in stream:
+                if isinstance(code, bytes):
+                    done[job.name] = code
+                if time.monotonic() > until:
+                    return
 
 
 def build_call(call: Call, target: Any) -> Built:

@@ -89,8 +89,20 @@ def _realisation(options: Options, dims: dict[str, int], cpu: str | None) -> Opt
 
 
 def _known(arguments: dict[str, Any], output: Path, progress: Progress) -> Records:
-    """Records to go on from: those of --tuning, and of the output's file with --resume."""
+    """Records to go on from: those of --tuning, and of the output's file with --resume.
+
+    Records that are there already are neither lost nor used without a word: they took time to measure.
+    """
     known = Records()
+    if output.exists() and arguments["runner"] != "bundle" and not (arguments["resume"] or arguments["force"]):
+        there, _ = Records.read(output)
+        if len(there):
+            raise OnnxcError(
+                f"the output has {len(there)} records already",
+                file=output,
+                hint="--resume goes on with them, --force replaces them once there is a new one",
+                exit_code=UNREADABLE,
+            )
     for path in (arguments["tuning"], output if arguments["resume"] and output.exists() else None):
         if path is not None:
             known = known.merge(_read(path, progress))
@@ -133,6 +145,8 @@ def report(model: Path, tuner: Tuner, summary: Summary) -> str:
         f"{model.name} for {tuner.target}, {tuner.threads} thread{plural}: {summary.problems} problems, "
         f"{summary.measured} candidates measured in {summary.seconds:.0f} s, {summary.better} better than the heuristic"
     ]
+    if summary.rejected:
+        lines.append(f"  {summary.rejected} candidates were rejected (-v tells why)")
     better = sorted((s for s in tuner.states if s.best), key=lambda state: -state.saved)
     for state in better[:SHOWN]:
         ns, before = state.figures["ns"] / 1e9, state.figures["default_ns"] / 1e9
@@ -145,6 +159,8 @@ def report(model: Path, tuner: Tuner, summary: Summary) -> str:
             f"the tuned model takes {c.ratio:.3f} of the untuned one's time (quartiles {c.low:.3f} – {c.high:.3f}): "
             f"{duration(c.untuned)} → {duration(c.tuned)}"
         )
+    elif summary.better:
+        lines.append("there was no time left to run the tuned model beside the untuned one")
     if summary.dropped:
         lines.append(f"as a whole it was slower: {summary.dropped} is dropped")
     return "\n".join(lines) + f"\n{tuner.output}: {len(summary.records)} records\n"

@@ -27,7 +27,7 @@ from onnxc.passes.contract import PassFunction, Program
 from onnxc.passes.kernel_calls import callee_of
 from onnxc.passes.rewriting import operations
 from onnxc.pipeline import PIPELINE
-from onnxc.progress import SILENT
+from onnxc.progress import SILENT, Progress
 from onnxc.refusals import complete_refusals
 from onnxc.runtime.element_types import numpy_type
 from onnxc.signature import input_values
@@ -50,15 +50,16 @@ class Lowered:
         return sum(self.program.weights.nbytes(key) for key in self.program.weights)
 
 
-def lower(model: Path, options: Options, hook: Hook | None = None) -> Lowered:
+def lower(model: Path, options: Options, hook: Hook | None = None, progress: Progress = SILENT) -> Lowered:
     """Takes a model to level kernels. `hook` sees the graph right before algorithms are chosen."""
-    run = Compilation(options, SILENT)
+    run = Compilation(options, progress)
     program = run.import_model(model, "model")
     with complete_refusals(program):
         for function in _passes():
             if function is apply_choices and hook is not None:
                 with program.context:
                     hook(program)
+            progress.stage(function.__name__)
             function(program)
     with program.context:
         lowered = Lowered(program, _sizes(program, options))

@@ -7,7 +7,7 @@ kernel's are what its kind proposes (`candidates`), in the order of the kind's c
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,21 +21,22 @@ from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.schedule_rules import refusal
 from onnxc.passes.signatures import conv_signature, kernel_signature
+from onnxc.progress import SILENT, Progress
 from onnxc.tuning.extraction import Chain, Lowered, UnknownSize, lower
 from onnxc.tuning.tasks import Candidate, Task
 
 TOLERANCE = 1e-4  # of the results' scale: what another algorithm may change
 
 
-def kernel_tasks(lowered: Lowered) -> list[Task]:
-    """A task for each distinct kernel that has a choice, and whose sizes are known."""
+def kernel_tasks(lowered: Lowered, among: Collection[str] | None = None) -> list[Task]:
+    """A task for each distinct kernel that has a choice, and whose sizes are known; `among`: only of those texts."""
     tasks: dict[str, Task] = {}
     with lowered.program.context:
         for name, function in lowered.functions.items():
             kernel = KernelFunction.of(function)
             calls = [op for op in lowered.calls if op.name == "kernel.call" and callee_of(op) == name]
             propose = getattr(KINDS[kernel.kind], "candidates", None)
-            if propose is None or not calls:
+            if propose is None or not calls or (among is not None and str(function) not in among):
                 continue
             target = lowered.program.options.target
             schedules = [s for s in propose(kernel, target) if refusal(kernel, s, target) is None]
@@ -57,25 +58,35 @@ def _chain(lowered: Lowered, ops: Iterable[ir.Operation], prefix: str = "") -> C
 
 
 class Convolutions:
-    """The convolutions of a model, each marked by a location of its own that stays with all it becomes."""
+    """The convolutions of a model, each marked by a location of its own that stays with all it becomes.
 
-    def __init__(self, model: Path, options: Options) -> None:
-        self.model, self.options = model, options
+    `among`: the only signatures that matter, with the algorithms that do."""
+
+    def __init__(
+        self, model: Path, options: Options, progress: Progress = SILENT,
+        among: Mapping[str, Collection[str]] | None = None,
+    ) -> None:  # fmt: skip
+        self.model, self.options, self.among = model, options, among
         self.signatures: dict[str, str] = {}  # mark → signature
         self.algorithms: dict[str, tuple[str, ...]] = {}  # signature → those that can do it
-        self.plain = lower(model, options, self._mark)
+        self.plain = lower(model, options, self._mark, progress)
         names = sorted({name for can in self.algorithms.values() for name in can})
-        self.variants = {name: lower(model, options, lambda p, n=name: self._mark(p, n)) for name in names}
+        self.variants = {name: lower(model, options, lambda p, n=name: self._mark(p, n), progress) for name in names}
 
     def _mark(self, program: Program, algorithm: str = "") -> None:
         target, strict = program.options.target, self.options.strict
         for number, op in enumerate(convolutions(program.module)):
             mark, signature = f"{op.node} (convolution {number})", conv_signature(op)
             op.op.location = ir.Location.name(mark)
-            can = self.algorithms.setdefault(signature, applicable_algorithms(op, target, strict))
-            self.signatures[mark] = signature
+            can = self.algorithms.get(signature) or self._matter(signature, applicable_algorithms(op, target, strict))
+            self.algorithms[signature], self.signatures[mark] = can, signature
             if algorithm in can:
                 op.op.attributes[ATTRIBUTE] = ir.StringAttr.get(algorithm)
+
+    def _matter(self, signature: str, can: tuple[str, ...]) -> tuple[str, ...]:
+        if self.among is None:
+            return can
+        return tuple(name for name in can if name == "direct" or name in self.among.get(signature, ()))
 
     def tasks(self) -> list[Task]:
         """A task for each distinct convolution that several algorithms can do."""

@@ -7,11 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
-import json
 import platform
-import signal
-import subprocess
-import sys
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
@@ -20,7 +16,9 @@ from typing import Any, Protocol
 
 from onnxc.errors import UNREADABLE, OnnxcError
 from onnxc.leftovers import ended_at_ctrl_c
+from onnxc.runtime.errors import LoadError
 from onnxc.runtime.measure import measure_archive
+from onnxc.runtime.watched import Watched
 from onnxc.targets import Target
 
 Results = list[dict[str, Any]]
@@ -42,37 +40,18 @@ class LocalRunner:
     width = 1
 
     def __init__(self) -> None:
-        self._process: subprocess.Popen[str] | None = None
+        self._measuring = Watched()
 
     def submit(self, folder: Path) -> Future[Results]:
         future: Future[Results] = Future()
-        future.set_result(self._ask(folder))
+        try:
+            future.set_result(self._measuring.measure(folder))
+        except LoadError as error:
+            raise OnnxcError(str(error)) from error
         return future
 
-    def _ask(self, folder: Path) -> Results:
-        if self._process is None or self._process.poll() is not None:
-            command = [sys.executable, "-m", "onnxc.runtime.measure", "--serve"]
-            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            self._process = subprocess.Popen(command, text=True, start_new_session=True, **pipes)
-        assert self._process.stdin is not None and self._process.stdout is not None
-        line = ""
-        with contextlib.suppress(BrokenPipeError):
-            self._process.stdin.write(f"{folder}\n")
-            self._process.stdin.flush()
-            line = self._process.stdout.readline()
-        if not line:
-            status = self._process.wait()
-            how = signal.Signals(-status).name if status < 0 else f"exit code {status}"
-            raise OnnxcError(f"the process that measures ended by {how}")
-        answer = json.loads(line)
-        if "error" in answer:
-            raise OnnxcError(answer["error"])
-        return answer["results"]
-
     def close(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
+        self._measuring.close()
 
 
 class ExecutorRunner:

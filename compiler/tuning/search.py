@@ -15,12 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from onnxc.errors import OnnxcError
 from onnxc.passes.kernels.schedule_space import crossed
 from onnxc.tuning.bundle import BundleWriter, Portion
 from onnxc.tuning.records import Record
 from onnxc.tuning.runners import Results, Runner
 from onnxc.tuning.tasks import Candidate, Task
 
+PROFILED = 8  # problems that are timed at a time, so that time is looked at in between
 PORTION = 7  # candidates of a problem that are measured before the next problem's turn
 CLOSE = 1.02  # times as slow as the best: worth combining with it
 MOST_CROSSED = 6
@@ -36,8 +38,19 @@ class State:
     best: int = 0
     figures: dict[str, Any] = field(default_factory=dict)
     close: list[int] = field(default_factory=list)
+    ratios: dict[int, float] = field(default_factory=dict)
     measured: int = 0
     done: bool = False
+
+    @property
+    def chosen(self) -> str:
+        """The best algorithm."""
+        return self.task.candidates[self.best].choice["algorithm"]
+
+    def rivals(self, within: float) -> list[str]:
+        """Algorithms less than `within` times as slow as the best, the closest first."""
+        own = sorted((ratio, n) for n, ratio in self.ratios.items() if n != self.best and ratio < within)
+        return [self.task.candidates[n].choice["algorithm"] for _, n in own]
 
     @property
     def saved(self) -> float:
@@ -59,6 +72,7 @@ class Search:
         self.writer, self.runner, self.folder = writer, runner, folder
         self.found, self.told = found, told
         self.states: list[State] = []
+        self.rejected = 0
         self._bundles = 0
 
     @property
@@ -76,47 +90,59 @@ class Search:
         """
         if not tasks:
             return
-        self._profile(tasks)
+        self._profile(tasks, until)
         states = [_begin(task, known(task)) for task in sorted(tasks, key=lambda t: -t.weight) if task.ns]
-        self.states += states
+        again = {state.task.signature for state in states}
+        self.states = [state for state in self.states if state.task.signature not in again] + states
         queue = sorted(states, key=lambda state: state.best != 0)
         flying: dict[Future[Results], tuple[State, list[int]]] = {}
         while queue or flying:
             while queue and len(flying) < self.runner.width and time.monotonic() < until:
                 state = queue.pop(0)
-                future, numbers = self._send(state, until)
-                flying[future] = state, numbers
+                if (sent := self._send(state, until)) is not None:
+                    flying[sent[0]] = state, sent[1]
             if not flying:
                 break
             for future in wait(flying, return_when=FIRST_COMPLETED).done:
                 state, numbers = flying.pop(future)
-                self._take(state, numbers, future.result()[0])
+                self._take(state, numbers, _first(future))
                 if not state.done:
                     queue.append(state)
 
-    def _profile(self, tasks: Sequence[Task]) -> None:
-        """Times every problem with the heuristic's choice; one that cannot be run has no time, and is left."""
-        self.told("timing what there is")
-        folder = self._next_folder()
-        taken = self.writer.write(folder, [Portion(task, sorted({0, task.reference})) for task in tasks])
-        measured = self.runner.submit(folder)
-        shutil.rmtree(folder)
-        results = iter(measured.result())
-        for task, numbers in zip(tasks, taken, strict=True):
-            result = next(results) if numbers else {"error": "it cannot be built"}
-            if "error" in result:
-                self.told(f"left out: {task.signature}: {result['error']}")
-            else:
-                task.ns = result["default_ns"]
+    def _profile(self, tasks: Sequence[Task], until: float) -> None:
+        """Times problems with the heuristic's choice, those that are estimated to take the most time first.
 
-    def _send(self, state: State, until: float) -> tuple[Future[Results], list[int]]:
-        """Starts measuring the next candidates of a problem."""
+        What cannot be run, or not before `until`, has no time, and is left.
+        """
+        self.told("timing what there is")
+        order = sorted(tasks, key=self.writer.estimate, reverse=True)
+        while order and time.monotonic() < until:
+            some, order = order[:PROFILED], order[PROFILED:]
+            portions = [Portion(task, sorted({0, task.reference})) for task in some]
+            folder = self._next_folder()
+            taken = self.writer.write(folder, portions, until)
+            late = time.monotonic() > until  # then nobody knows whether they could be built
+            results = iter(self.runner.submit(folder).result() if any(taken) else ())
+            shutil.rmtree(folder)
+            for task, numbers in zip(some, taken, strict=True):
+                result = next(results) if numbers else {"error": "it cannot be built"}
+                if "error" not in result:
+                    task.ns = result["default_ns"]
+                elif numbers or not late:
+                    self.told(f"left out: {task.signature}: {result['error']}")
+
+    def _send(self, state: State, until: float) -> tuple[Future[Results], list[int]] | None:
+        """Starts measuring the next candidates of a problem; None: there was no time to compile the first ones."""
         fresh, state.waiting = state.waiting[:PORTION], state.waiting[PORTION:]
         numbers = list(dict.fromkeys([0, state.best, state.task.reference, *fresh]))
         folder = self._next_folder()
-        (taken,) = self.writer.write(folder, [Portion(state.task, numbers, max(1.0, until - time.monotonic()))])
-        state.measured += len(fresh)
-        flight = self.runner.submit(folder), taken
+        portion = Portion(state.task, numbers, max(1.0, until - time.monotonic()))
+        (taken,) = self.writer.write(folder, [portion], until)
+        flight = None
+        if taken and not (time.monotonic() > until and set(taken).isdisjoint(fresh)):
+            state.measured += len(set(taken) & set(fresh))
+            state.waiting += [n for n in fresh if n not in taken and time.monotonic() > until]
+            flight = self.runner.submit(folder), taken
         shutil.rmtree(folder)
         return flight
 
@@ -127,8 +153,14 @@ class Search:
             return
         state.figures = result
         state.best = numbers[result["winner"]]
+        state.ratios[0] = result["default_ns"] / result["ns"]
         for number, told in zip(numbers, result["candidates"], strict=True):
-            if told["verdict"] == "failed":
+            if "ns" in told:
+                state.ratios[number] = told["ns"] / result["ns"]
+            if told["verdict"] == "not measured":
+                state.waiting.append(number)
+            elif told["verdict"] == "failed":
+                self.rejected += 1
                 self.told(f"rejected: {dict(state.task.candidates[number].choice)}: {told['why']}")
             elif told.get("ratio", 2.0) < CLOSE and number != state.best:
                 state.close.append(number)
@@ -169,6 +201,16 @@ class Search:
     def _next_folder(self) -> Path:
         self._bundles += 1
         return self.folder / str(self._bundles)
+
+
+def _first(future: Future[Results]) -> dict[str, Any]:
+    """The result of a bundle of one problem; whatever a worker elsewhere comes to is that problem's error."""
+    try:
+        return future.result()[0]
+    except OnnxcError:
+        raise
+    except Exception as error:  # an engine's own: a worker was killed, the connection broke
+        return {"error": " ".join(str(error).split()) or type(error).__name__}
 
 
 def _begin(task: Task, known: Candidate | None) -> State:

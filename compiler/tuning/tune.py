@@ -5,9 +5,11 @@ Wherever it stops, the records written so far are good; in the end they must hav
 
 from __future__ import annotations
 
+import contextlib
 import json
+import math
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -29,12 +31,17 @@ from onnxc.tuning.records import Record, Records, Unusable, parse_record
 from onnxc.tuning.runners import Runner, archived
 from onnxc.tuning.search import Search, State
 from onnxc.tuning.tasks import Candidate, Task
+from onnxc.tuning.time_limit import TimeIsUp, TimeLimit
 from onnxc.tuning.whole_model import Comparison, compare, compile_both
 
+NEAR = 1.25  # times as slow as the best: an algorithm that may be the best with tuned kernels
+FOR_RIVALS = 0.2  # of the time that is left after algorithms, at most
 COLD_BYTES = 96 << 20  # of weights: reading more than that comes from memory on any CPU that we know
 FOR_ALGORITHMS = 0.35  # of the time, at most
-FOR_COMPARISON = 0.15  # of the time, and not more than …
-LONGEST_COMPARISON = 20.0  # seconds
+FOR_COMPARISON = 0.2  # of the time, and not more than …
+LONGEST_COMPARISON = 30.0  # seconds
+START = 1.0  # seconds until two processes have loaded a model
+FEW = 4  # rounds of the comparison where time is nearly out
 CLEAR = 1.05  # a gain that is beyond what cannot be seen in a kernel by itself
 
 
@@ -50,6 +57,7 @@ class Summary:
     seconds: float
     comparison: Comparison | None = None
     dropped: str = ""
+    rejected: int = 0
 
 
 class Tuner:
@@ -70,19 +78,63 @@ class Tuner:
     def run(self, runner: Runner, folder: Path, budget: float) -> Summary:
         """Tunes for about `budget` seconds; `folder` is for temporary files."""
         self.start, self.budget = time.monotonic(), budget
-        end = self.start + budget - min(LONGEST_COMPARISON, FOR_COMPARISON * budget)
-        plain = self._lower(Records())
-        self._write()
+        if not self.output.exists():
+            self._write()  # so that whatever ends this, there is a file
         self.progress.say(f"tuning {self.model.name} for {self.target}, about {budget:.0f} s")
-        writer = self.writer(plain)
-        self.search = search = Search(writer, runner, folder, self._found, self._told)
         self.progress.stage("tuning", 0, int(budget))
-        convolutions = Convolutions(self.model, replace(self.options, tuning=None)).tasks()
-        search.explore(convolutions, min(end, self.start + FOR_ALGORITHMS * budget), self._known)
-        algorithms = Records(r for r in self.records if "algorithm" in r.choice)
-        kernels = kernel_tasks(self._lower(algorithms))
-        search.explore(kernels, end, self._known)
-        return self._finish(search, folder)
+        with contextlib.suppress(TimeIsUp):
+            self._search(runner, folder)
+        summary = self._finish(folder)
+        self._write()
+        return summary
+
+    def _search(self, runner: Runner, folder: Path) -> None:
+        """Algorithms, the kernels that come of them, and the algorithms that were close once more."""
+        end = self.end - min(LONGEST_COMPARISON, FOR_COMPARISON * self.budget)
+        plain = self._lower(Records(), end)
+        self.search = search = Search(self.writer(plain), runner, folder, self._found, self._told)
+        convolutions = self._convolutions(Records(), end)
+        search.explore(convolutions.tasks(), min(end, self.start + FOR_ALGORITHMS * self.budget), self._known)
+        near = {s.task.signature: s.rivals(NEAR)[:1] for s in search.states}
+        near = {signature: rivals for signature, rivals in near.items() if rivals}
+        left = end - time.monotonic()
+        kernels = kernel_tasks(self._lower(self._found_so_far("algorithm"), end))
+        search.explore(kernels, end - (FOR_RIVALS * left if near else 0.0), self._known)
+        if near:
+            self._again(search, convolutions, near, end)
+
+    def _again(self, search: Search, convolutions: Convolutions, near: dict[str, list[str]], end: float) -> None:
+        """Compares algorithms that were close once more, now with tuned kernels: the rivals' are tuned first."""
+        tuned = {state.task.signature for state in search.states}
+        states = {s.task.signature: s for s in search.states if s.task.signature in near}
+        rivals = [(n, s.task) for s in states.values() for n in near[s.task.signature]]
+        kernels: dict[str, Task] = {}
+        for name in sorted({name for name, _ in rivals}):
+            calls = [c for n, task in rivals for c in task.candidates if n == name == c.choice["algorithm"]]
+            among = {call.text for candidate in calls for call in candidate.calls}
+            kernels |= {t.signature: t for t in kernel_tasks(convolutions.variants[name], among)}
+        fresh = [task for signature, task in kernels.items() if signature not in tuned]
+        search.explore(fresh, end - (end - time.monotonic()) / 3, self._known)
+        among = {signature: {*near[signature], states[signature].chosen} for signature in near}
+        again = self._convolutions(self._found_so_far("schedule"), end, among)
+        known = {signature: state.chosen for signature, state in states.items()}
+
+        def found_before(task: Task) -> Candidate | None:
+            return next((c for c in task.candidates if c.choice["algorithm"] == known[task.signature]), None)
+
+        search.explore([t for t in again.tasks() if t.signature in near], end, found_before)
+
+    def _found_so_far(self, what: str) -> Records:
+        return Records(record for record in self.records if what in record.choice)
+
+    def _convolutions(
+        self, records: Records, until: float, among: Mapping[str, Collection[str]] | None = None
+    ) -> Convolutions:
+        return Convolutions(self.model, replace(self.options, tuning=records), TimeLimit(until), among)
+
+    @property
+    def end(self) -> float:
+        return self.start + self.budget
 
     def write_bundle(self, folder: Path, budget: float) -> int:
         """Writes all problems, the convolutions and the kernels as records have it so far, as the output: a bundle.
@@ -90,7 +142,7 @@ class Tuner:
         Each may take its share of `budget` seconds to be measured.
         """
         plain = self._lower(self.records)
-        tasks = [*Convolutions(self.model, replace(self.options, tuning=None)).tasks(), *kernel_tasks(plain)]
+        tasks = [*self._convolutions(Records(), math.inf).tasks(), *kernel_tasks(plain)]
         seconds = budget / max(1, len(tasks))
         self.writer(plain).write(folder, [Portion(task, range(len(task.candidates)), seconds) for task in tasks])
         write_output(self.output, archived(folder))
@@ -100,8 +152,8 @@ class Tuner:
     def states(self) -> list[State]:
         return self.search.states if self.search is not None else []
 
-    def _lower(self, records: Records) -> Lowered:
-        return lower(self.model, replace(self.options, tuning=records))
+    def _lower(self, records: Records, until: float = math.inf) -> Lowered:
+        return lower(self.model, replace(self.options, tuning=records), progress=TimeLimit(until))
 
     def writer(self, lowered: Lowered) -> BundleWriter:
         """Weights that together do not stay in the second cache are cold in each run of the model."""
@@ -136,14 +188,17 @@ class Tuner:
         detail = f"{saved / 1e6:.3g} of {whole / 1e6:.3g} ms saved" if whole else f"{saved / 1e6:.3g} ms saved"
         self.progress.stage("tuning", int(time.monotonic() - self.start), int(self.budget), detail)
 
-    def _finish(self, search: Search, folder: Path) -> Summary:
-        better = [state for state in search.states if state.best]
-        comparison = self._compare(folder) if better else None
-        dropped = ""
-        if comparison is not None and comparison.slower:
-            comparison, dropped = self._fall_back(folder, comparison)
-        seconds = time.monotonic() - self.start
-        return Summary(self.records, len(search.states), search.measured, len(better), seconds, comparison, dropped)
+    def _finish(self, folder: Path) -> Summary:
+        better = [state for state in self.states if state.best]
+        comparison, dropped = None, ""
+        if better:
+            with contextlib.suppress(TimeIsUp):
+                comparison = self._compare(folder)
+                if comparison.slower:
+                    comparison, dropped = self._fall_back(folder, comparison)
+        seconds, search = time.monotonic() - self.start, self.search
+        measured, rejected = (search.measured, search.rejected) if search is not None else (0, 0)
+        return Summary(self.records, len(self.states), measured, len(better), seconds, comparison, dropped, rejected)
 
     def _fall_back(self, folder: Path, comparison: Comparison) -> tuple[Comparison, str]:
         """The whole is slower: keeps what is clearly faster by itself if that helps, else nothing new.
@@ -154,21 +209,23 @@ class Tuner:
         dropped = "all that was found"
         if len(known) < len(clear) < len(found):
             self.records = Records(clear.values())
-            second = self._compare(folder)
-            if not second.slower:
-                comparison, dropped = second, f"what gained less than {CLEAR - 1:.0%}"
+            with contextlib.suppress(TimeIsUp):
+                second = self._compare(folder)
+                if not second.slower:
+                    comparison, dropped = second, f"what gained less than {CLEAR - 1:.0%}"
         if dropped.startswith("all"):
             self.records = self.known
-        self._write()
         return comparison, dropped
 
     def _compare(self, folder: Path) -> Comparison:
         threads = 1 if self.threads == 1 else None
         options = replace(self.options, threads=threads)
-        tuned, untuned = compile_both(self.model, folder, options, self.records, SILENT)
+        tuned, untuned = compile_both(self.model, folder, options, self.records, TimeLimit(self.end - START))
         session = InferenceSession(str(untuned), threads=1)
         feeds = complete_feeds(session.get_inputs(), {}, self.options.dims, 0)
-        return compare(tuned, untuned, feeds, Plan(self.threads), self.progress)
+        plan = Plan(self.threads)
+        rounds = int((self.end - time.monotonic()) / (2 * plan.block_seconds))
+        return compare(tuned, untuned, feeds, replace(plan, rounds=max(FEW, min(plan.rounds, rounds))), self.progress)
 
 
 def merge(parts: Sequence[tuple[Records, list[str]]], output: Path) -> tuple[Records, list[str]]:

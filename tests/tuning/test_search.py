@@ -30,7 +30,10 @@ class Machine:
         self.ns = ns
         self.asked: list[tuple[str, list[int]]] = []
 
-    def write(self, folder: Path, portions) -> list[list[int]]:
+    def estimate(self, task: Task) -> float:
+        return 0.0
+
+    def write(self, folder: Path, portions, until: float) -> list[list[int]]:
         folder.mkdir(parents=True)
         self.portions = portions
         return [list(p.numbers) for p in portions]
@@ -108,7 +111,40 @@ def test_what_cannot_run_is_left_out(tmp_path: Path) -> None:
 def test_no_time_no_candidates(tmp_path: Path) -> None:
     machine = Machine(lambda name, s: 1.0)
     search, found = explored(machine, [task("matmul", tiles(5))], tmp_path, seconds=-1.0)
-    assert (search.measured, found, len(machine.asked)) == (0, [], 1)
+    assert (search.measured, found, machine.asked) == (0, [], [])
+
+
+def test_what_time_did_not_suffice_for_comes_again(tmp_path: Path) -> None:
+    """Candidates that were sent and not measured are next when there is time."""
+    machine = Machine(lambda name, s: 100.0 - s["rows"])
+    result = machine._result
+
+    def cut(portion) -> dict:
+        answer = result(portion)
+        if len(machine.asked) == 2:
+            answer["candidates"][2:] = [{"verdict": "not measured"}] * len(answer["candidates"][2:])
+        return answer
+
+    machine._result = cut
+    _, found = explored(machine, [task("matmul", tiles(5))], tmp_path)
+    assert [numbers for _, numbers in machine.asked[1:]] == [[0, 1, 2, 3, 4], [0, 4, 2, 3]]
+    assert found[-1].choice["schedule"]["rows"] == 10
+
+
+def test_a_worker_that_is_lost_costs_its_problem(tmp_path: Path) -> None:
+    machine = Machine(lambda name, s: 1.0)
+    submit = machine.submit
+
+    def lost(folder: Path) -> Future:
+        future = submit(folder)
+        if len(machine.asked) == 3:
+            future = Future()
+            future.set_exception(RuntimeError("the worker is gone"))
+        return future
+
+    machine.submit = lost
+    _, found = explored(machine, [task("one", tiles(3)), task("two", tiles(3))], tmp_path)
+    assert [record.signature for record in found] == ["two"]
 
 
 def test_known_choices_come_later_but_first_of_their_problem(tmp_path: Path) -> None:

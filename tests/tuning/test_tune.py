@@ -150,11 +150,60 @@ def test_what_makes_the_model_slower_is_dropped(
     measured = iter(ratios)
     compared = lambda self, folder: whole_model.Comparison(*[r := next(measured), 1.0, r, r, r])  # noqa: E731
     monkeypatch.setattr(Tuner, "_compare", compared)
-    summary = tuner._finish(SimpleNamespace(states=[SimpleNamespace(best=1)], measured=9), tmp_path)
+    tuner.search = SimpleNamespace(states=[SimpleNamespace(best=1)], measured=9, rejected=0)
+    summary = tuner._finish(tmp_path)
     assert (len(summary.records), summary.dropped, summary.comparison.ratio) == (kept, dropped, ratios[len(ratios) - 1])
     assert next(measured, None) is None
-    if dropped:
-        assert list(Records.read(tuner.output)[0]) == list(summary.records)
+
+
+def test_records_are_not_lost(model: Path, tmp_path: Path) -> None:
+    """Without a word of the user the file stays as it is; with --force until there is a result."""
+    records = tmp_path / "r.jsonl"
+    Records([Record("matmul()", "here", {"schedule": {"rows": 1}}, 10.0, 20.0)]).write(records)
+    before = records.read_bytes()
+    done = run("tune", model, "-o", records, "--budget", "60s")
+    assert done.returncode == 2 and "the output has 1 records already" in done.stderr and "--resume" in done.stderr
+    assert records.read_bytes() == before
+    process = subprocess.Popen(
+        [sys.executable, "-m", "onnxc", "tune", str(model), "-o", str(records), "--budget", "60s", "--force", "-v"],
+        stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    assert process.stderr is not None
+    assert any("timing what there is" in line for line in process.stderr)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=20)
+    assert (process.returncode, records.read_bytes()) == (130, before)
+
+
+def test_no_time_leaves_no_records_and_a_file(model: Path, tmp_path: Path) -> None:
+    tuner = Tuner(model, OPTIONS, Records(), tmp_path / "r.jsonl")
+    with runner_for("local", tuner.target) as runner:
+        summary = tuner.run(runner, tmp_path / "bundles", 0.0)
+    assert (summary.problems, summary.measured, len(summary.records)) == (0, 0, 0)
+    assert (tmp_path / "r.jsonl").read_bytes() == b""
+
+
+def test_close_algorithms_are_compared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With tuned kernels of both; the second comparison's winner is what the records have."""
+    monkeypatch.setattr(tune, "NEAR", 1e9)
+    tuner = Tuner(layers.convolutions(tmp_path / "m.onnx"), OPTIONS, Records(), tmp_path / "r.jsonl")
+    asked: list[list[tuple[str, str]]] = []
+    explore = tune.Search.explore
+
+    def explored(self, tasks, until, known) -> None:
+        for task in tasks:
+            del task.candidates[3:]
+        asked.append([(task.what, task.signature) for task in tasks])
+        explore(self, tasks, float("inf"), known)
+
+    monkeypatch.setattr(tune.Search, "explore", explored)
+    with runner_for("local", tuner.target) as runner:
+        summary = tuner.run(runner, tmp_path / "bundles", 60.0)
+    first, kernels, rivals, again = asked
+    assert {what for what, _ in first} == {"algorithm"} == {what for what, _ in again}
+    assert {what for what, _ in kernels} == {"schedule"} == {what for what, _ in rivals}
+    assert set(again) <= set(first) and not set(rivals) & set(kernels)
+    assert len(tuner.states) == summary.problems == len(set(first + kernels + rivals))
 
 
 def test_merging(tmp_path: Path) -> None:
@@ -271,8 +320,8 @@ def test_wrong_usage(model: Path, tmp_path: Path) -> None:
 
 def test_a_measuring_process_that_ends_is_told(tmp_path: Path) -> None:
     runner = LocalRunner()
-    runner._process = subprocess.Popen(["false"], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-    runner._process.wait()
+    runner._measuring._process = subprocess.Popen(["false"], stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    runner._measuring._process.wait()
     with pytest.raises(onnxc.OnnxcError, match="is no bundle"):  # another one is started, and answers
         runner.submit(tmp_path)
     runner.close()
