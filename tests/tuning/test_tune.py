@@ -60,7 +60,7 @@ def run(*arguments: object) -> subprocess.CompletedProcess[str]:
 def test_tune_and_compile(model: Path, tmp_path: Path) -> None:
     """The records are of the model's kernels, compile takes them, and results stay the same."""
     records, artefact, plain = tmp_path / "r.jsonl", tmp_path / "tuned.so", tmp_path / "plain.so"
-    done = run("tune", model, "-o", records, "--budget", "60s", "-v")
+    done = run("tune", model, "-o", records, "--budget", "600s", "-v")
     assert done.returncode == 0, done.stderr
     assert "2 problems" in done.stdout
     found, warnings = Records.read(records)
