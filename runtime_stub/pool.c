@@ -6,7 +6,6 @@
  * the next run has been coming soon (waiting.c). All contexts of the process share one pool; whoever finds it busy runs
  * its kernel alone. */
 #include <pthread.h>
-#include <sys/resource.h>
 
 enum {
     MOST_WORKERS = 255,
@@ -16,10 +15,7 @@ enum {
     SPIN_AFTER = 100000,    /* ns after a run */
     SPIN_FOR_PIECE = 20000, /* ns that the caller spins for a worker's last piece, beside the estimate; */
     SPIN_MOST = 1000000,    /* with it */
-    LONGEST_REST = 160000000, /* ns alone after preemptions that follow each other; REST after one */
 };
-
-#define LONG 4000000000 /* ps of work that are shared in any case */
 
 /* IDLE: spinning. SLEEPING: to be woken. POSTED: called. TAKEN: at work. AWAITED: … and the caller sleeps. */
 enum { IDLE, SLEEPING, POSTED, TAKEN, AWAITED, STOP };
@@ -31,8 +27,8 @@ typedef struct worker {
     job job;
     struct onnxc_pool *pool;
     pthread_t thread;
-    int64_t rested;
-    long preemptions; /* known of */
+    turn turn;
+    place place;
 } worker;
 
 struct onnxc_pool {
@@ -49,9 +45,7 @@ struct onnxc_pool {
     _Alignas(64) _Atomic uint32_t busy;
     int32_t count, parts;
     _Atomic int64_t debt; /* ns lost since the workers sleep */
-    _Atomic int32_t preempted; /* a worker that the caller waited for */
-    int32_t resting;
-    int64_t rested, rest; /* when, and after how long */
+    _Atomic int32_t cpu;  /* the caller's */
     share share;
     worker *workers[MOST_WORKERS];
 };
@@ -63,8 +57,8 @@ static void pool_run(onnxc_pool *p, int32_t threads, onnxc_kernel kernel, const 
 
 /* Weak and hidden: models that are linked together share it, and no library exports it. The only mutable static. Its
  * number is another one whenever the struct or its functions change: models of other versions must not share it. */
-extern struct onnxc_pool onnxc_pool_2;
-__attribute__((weak, visibility("hidden"))) struct onnxc_pool onnxc_pool_2 = {
+extern struct onnxc_pool onnxc_pool_3;
+__attribute__((weak, visibility("hidden"))) struct onnxc_pool onnxc_pool_3 = {
     .attach = pool_attach, .detach = pool_detach, .run = pool_run};
 
 /* The whole kernel, in ps. */
@@ -79,40 +73,33 @@ static int32_t parts_worth(int32_t threads, int64_t extent, int64_t picoseconds)
     return (int32_t)(parts < most ? parts : most);
 }
 
-/* Takes what is to be taken, one's own share first. */
-static void take_part(onnxc_pool *p, int32_t number, const job *j) {
+/* Takes what is to be taken, one's own share first, until a worker's turn is over; whether that is so. */
+static int take_part(onnxc_pool *p, int32_t number, const job *j, const turn *t) {
     for (int32_t i = 0; i < p->parts; i++) {
         const int32_t whose = (number + i) % p->parts;
         share *s = whose ? &p->workers[whose - 1]->share : &p->share;
-        while (share_run(s, j, i == 0)) continue;
+        while (share_run(s, j, i == 0))
+            if (t && turn_is_over(t)) return 1;
     }
-}
-
-/* How often the thread has lost its CPU to another. */
-static long preemptions(void) {
-    struct rusage used;
-    return getrusage(RUSAGE_THREAD, &used) ? 0 : used.ru_nivcsw;
-}
-
-/* The caller has slept for this worker: because a piece is long, or because the worker was preempted with it? */
-static void tell_preemption(worker *w) {
-    const long count = preemptions();
-    if (count != w->preemptions) atomic_store_explicit(&w->pool->preempted, 1, memory_order_relaxed);
-    w->preemptions = count;
+    return 0;
 }
 
 static void *work(void *argument) {
     worker *w = argument;
-    w->preemptions = preemptions();
+    w->place.thread = (int32_t)syscall(SYS_gettid);
+    w->turn = (turn){now(), &w->pool->cpu};
     for (;;) {
-        uint32_t seen = spin_while(&w->word, IDLE, &w->pool->spin, &w->rested);
-        if (seen == IDLE) seen = sleep_while(&w->word, IDLE, SLEEPING);
+        uint32_t seen = spin_while(&w->word, IDLE, &w->pool->spin, &w->turn);
+        if (seen == IDLE) {
+            seen = sleep_while(&w->word, IDLE, SLEEPING);
+            w->turn.began = now();
+            lift_bar(&w->place);
+        }
         if (seen == STOP) return NULL;
         if (seen != POSTED || !atomic_compare_exchange_strong(&w->word, &seen, TAKEN)) continue;
-        take_part(w->pool, w->number, &w->job);
-        if (atomic_exchange(&w->word, IDLE) != AWAITED) continue;
-        wake(&w->word);
-        tell_preemption(w);
+        const int over = take_part(w->pool, w->number, &w->job, &w->turn);
+        if (atomic_exchange(&w->word, over ? POSTED : IDLE) == AWAITED) wake(&w->word);
+        if (over) turn_offer(&w->turn);
     }
 }
 
@@ -178,30 +165,10 @@ static void pool_detach(onnxc_pool *p) {
         atomic_store_explicit(&p->spin, atomic_load_explicit(&p->after, memory_order_relaxed), memory_order_relaxed);
 }
 
-/* Somebody wants the CPU that the caller or a worker is on: each piece may be held for a time slice of milliseconds, so
- * short kernels run alone for a while, longer each time it proves too short. */
-static void take_rest(onnxc_pool *p) {
-    const int64_t t = now();
-    p->rest = t - p->rested < p->rest ? 2 * p->rest : REST;
-    if (p->rest > LONGEST_REST) p->rest = LONGEST_REST;
-    p->rested = t + p->rest;
-    p->resting = 1;
-}
-
-static int is_resting(onnxc_pool *p) {
-    if (atomic_load_explicit(&p->preempted, memory_order_relaxed)) {
-        atomic_store_explicit(&p->preempted, 0, memory_order_relaxed);
-        take_rest(p);
-    }
-    if (p->resting && now() >= p->rested) p->resting = 0;
-    return p->resting;
-}
-
 /* How many of `parts` threads take part: those asleep, or not started yet, only if that pays. It does once what this
  * kernel and those before it lose without them is more than waking costs. */
 static int32_t parts_ready(onnxc_pool *p, int32_t parts, int64_t work) {
     int32_t ready = 1;
-    if (is_resting(p) && work < LONG) return 1;
     while (ready < parts && ready <= p->count && atomic_load(&p->workers[ready - 1]->word) != SLEEPING) ready++;
     if (ready == parts) return parts;
     const int64_t lost = (work / ready - work / parts) / 1000;
@@ -224,20 +191,23 @@ static void share_out(onnxc_pool *p, const job *j) {
         atomic_store_explicit(i ? &p->workers[i - 1]->share : &p->share, share_of(first, end), memory_order_relaxed);
         if (i) p->workers[i - 1]->job = *j;
     }
-    for (int32_t i = 1; i < p->parts; i++)
-        if (atomic_exchange(&p->workers[i - 1]->word, POSTED) == SLEEPING) wake(&p->workers[i - 1]->word);
+    atomic_store_explicit(&p->cpu, sched_getcpu(), memory_order_relaxed);
+    for (int32_t i = 1; i < p->parts; i++) {
+        worker *w = p->workers[i - 1];
+        if (atomic_load_explicit(&w->word, memory_order_acquire) == SLEEPING) bar_own_cpu(&w->place);
+        if (atomic_exchange(&w->word, POSTED) == SLEEPING) wake(&w->word);
+    }
 }
 
-/* Nothing is left to be taken: a worker that has not come is called off, for another's last piece the caller waits, at
- * first (for about as long as a share takes) spinning. */
+/* Nothing is left to be taken: a worker that has not come, or not come back, is called off, for another's last piece the
+ * caller waits, at first (for about as long as a share takes) spinning. */
 static void part_finish(onnxc_pool *p, worker *w, int64_t work) {
-    uint32_t seen = POSTED;
-    if (atomic_compare_exchange_strong(&w->word, &seen, IDLE) || seen != TAKEN) return;
     const int64_t longest = work / 1000 / p->parts + SPIN_FOR_PIECE;
     const _Atomic int64_t limit = longest < SPIN_MOST ? longest : SPIN_MOST;
-    int64_t hole = 0;
-    if (spin_while(&w->word, TAKEN, &limit, &hole) == TAKEN) sleep_while(&w->word, TAKEN, AWAITED);
-    if (hole) take_rest(p);
+    for (uint32_t seen = POSTED; !atomic_compare_exchange_strong(&w->word, &seen, IDLE); seen = POSTED) {
+        if (seen != TAKEN) return;
+        if (spin_while(&w->word, TAKEN, &limit, NULL) == TAKEN) sleep_while(&w->word, TAKEN, AWAITED);
+    }
 }
 
 static void pool_run(onnxc_pool *p, int32_t threads, onnxc_kernel kernel, const int64_t *args, int64_t begin,
@@ -259,14 +229,14 @@ static void pool_run(onnxc_pool *p, int32_t threads, onnxc_kernel kernel, const 
     }
     const job j = job_of(kernel, args, begin, end, picoseconds);
     share_out(p, &j);
-    take_part(p, 0, &j);
+    take_part(p, 0, &j, NULL);
     for (int32_t i = 1; i < parts; i++) part_finish(p, p->workers[i - 1], work);
     pool_unlock(p);
 }
 
 /* The library is about to go, or the process to end; a run that is under way (the latter) keeps its threads. */
 __attribute__((destructor)) static void pool_stop(void) {
-    onnxc_pool *p = &onnxc_pool_2;
+    onnxc_pool *p = &onnxc_pool_3;
     if (atomic_load(&p->owner) != (int32_t)getpid() || !pool_lock(p)) return;
     for (int32_t i = 0; i < p->count; i++) {
         worker *w = p->workers[i];

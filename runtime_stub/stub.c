@@ -17,6 +17,7 @@
 #include "cpu.c"
 #if ONNXC_THREADS
 #include "limits.c"
+#include "placing.c"
 #include "waiting.c"
 #include "shares.c"
 #include "pool.c"

@@ -10,6 +10,7 @@
 
 #include "entry.h"
 
+#include "placing.c"
 #include "waiting.c"
 #include "shares.c"
 #include "pool.c"
@@ -29,14 +30,14 @@ static int64_t cpu_now(void) {
 
 static void run_step(const onnxc_step *s, int32_t threads) {
     for (int64_t begin = 0; begin < s->extent; begin += s->round)
-        pool_run(&onnxc_pool_2, threads, s->kernel, s->args, begin, begin + s->round, s->picoseconds);
+        pool_run(&onnxc_pool_3, threads, s->kernel, s->args, begin, begin + s->round, s->picoseconds);
 }
 
 /* Nanoseconds of `runs` runs of `count` steps each: CPU time for one thread, which other processes do not change, else
  * wall time. Run i takes the steps at `steps + (first + i) % copies * count`: each copy has weights of its own. */
 __attribute__((visibility("default"))) int64_t onnxc_time_steps(const onnxc_step *steps, int32_t count, int32_t copies,
                                                                 int32_t first, int32_t runs, int32_t threads) {
-    pool_attach(&onnxc_pool_2);
+    pool_attach(&onnxc_pool_3);
     int32_t copy = first % copies;
     const int64_t start = threads == 1 ? cpu_now() : now();
     for (int32_t i = 0; i < runs; i++) {
@@ -46,7 +47,7 @@ __attribute__((visibility("default"))) int64_t onnxc_time_steps(const onnxc_step
         if (++copy == copies) copy = 0;
     }
     const int64_t end = threads == 1 ? cpu_now() : now();
-    pool_detach(&onnxc_pool_2);
+    pool_detach(&onnxc_pool_3);
     return end - start;
 }
 

@@ -1,14 +1,23 @@
 /* How a thread waits for a word that another thread will change: spinning as long as that pays, then asleep (futex).
  *
- * Waking a sleeper takes 30 to 40 µs on a virtual machine, a spinner notices in a tenth of one. But where threads share
- * a core, a spin takes the time from the very thread it waits for. A hole in a spinner's time, between two looks at the
- * clock, tells that another thread has run on its core: then it sleeps at once, and does not spin for a while. */
+ * Waking a sleeper takes 30 to 50 µs on a virtual machine, a spinner notices in a tenth of one. Where others want its CPU, a
+ * worker is taken off it at the end of its time slice, for some ms, and if it holds a piece of a kernel then, all wait for
+ * it. So it offers its CPU by itself, well before that, whenever it has run for a while and holds nothing. */
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
-enum { HOLE = 50000, REST = 10000000 /* ns without spinning after a hole */ };
+enum {
+    HOLE = 50000,   /* ns between two looks at the clock: another thread had the CPU */
+    TURN = 1000000, /* ns at a stretch: less than the time slices of Linux' schedulers */
+};
+
+/* A worker's time on its CPU. */
+typedef struct turn {
+    int64_t began;
+    const _Atomic int32_t *callers; /* CPU */
+} turn;
 
 static void relax(void) {
 #if defined(__x86_64__)
@@ -26,15 +35,27 @@ static int64_t now(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
-/* Spins while the word is `value`, at most `*limit` ns (another thread may change it) and not before `*rested`, which a
- * hole moves on; returns the last value seen. */
-static uint32_t spin_while(_Atomic uint32_t *word, uint32_t value, const _Atomic int64_t *limit, int64_t *rested) {
+static int turn_is_over(const turn *t) {
+    return now() - t->began > TURN;
+}
+
+/* Lets others run, who may be waiting for this CPU. */
+static void turn_offer(turn *t) {
+    sched_yield();
+    t->began = now();
+}
+
+static int turn_is_in_the_way(const turn *t) {
+    return sched_getcpu() == atomic_load_explicit(t->callers, memory_order_relaxed);
+}
+
+/* Spins while the word is `value`, at most `*limit` ns of this thread's own time (another thread may change it); returns
+ * the last value seen. A worker (with a turn) does so only on another CPU than the caller. */
+static uint32_t spin_while(_Atomic uint32_t *word, uint32_t value, const _Atomic int64_t *limit, turn *t) {
     uint32_t seen = atomic_load_explicit(word, memory_order_acquire);
-    if (seen != value) return seen;
-    const int64_t start = now();
-    int64_t last = start;
-    if (start < *rested) return seen;
-    while (last - start < atomic_load_explicit(limit, memory_order_relaxed)) {
+    if (seen != value || (t && turn_is_in_the_way(t))) return seen;
+    int64_t spun = 0, last = now();
+    while (spun < atomic_load_explicit(limit, memory_order_relaxed)) {
         for (int i = 0; i < 16; i++) {
             relax();
             seen = atomic_load_explicit(word, memory_order_acquire);
@@ -42,10 +63,13 @@ static uint32_t spin_while(_Atomic uint32_t *word, uint32_t value, const _Atomic
         }
         const int64_t before = last;
         last = now();
-        if (last - before > HOLE) {
-            *rested = last + REST;
-            return seen;
+        if (last - before < HOLE) {
+            spun += last - before;
+        } else if (t) {
+            t->began = last;
+            if (turn_is_in_the_way(t)) return seen;
         }
+        if (t && last - t->began > TURN) turn_offer(t);
     }
     return seen;
 }
