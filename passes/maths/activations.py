@@ -54,8 +54,8 @@ def mish(x: Lanes) -> Lanes:
     tiny = x < limits.normal
     scale = power_of_two(select(tiny, t + float(limits.lift), t))
     e = scale.fma(expm1_reduced(r), scale)
-    twice = e + e
-    ratio = select(tiny, e, e.fma(e, twice) / e.fma(e, twice + 2.0))
+    # n + 2 as e (e + 2) + 2: where e is small, what rounding e + 2 loses does not count.
+    ratio = select(tiny, e, e.fma(e, e + e) / e.fma(e + 2.0, 2.0))
     y = x * ratio
     return select(tiny, y * 2.0**-limits.lift, y)
 
