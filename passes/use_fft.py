@@ -27,6 +27,7 @@ from onnxc.passes.conv_algorithms import applicable_algorithms, bias_of, build_s
 from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels.fft import PIECES
 from onnxc.passes.kernels.fft_points import FftTile, transformed_weights
+from onnxc.passes.kernels.point_products import block_elements
 from onnxc.passes.transformed_constant import transformed_constant
 
 GAIN = 1.15  # what the estimate must promise
@@ -86,7 +87,7 @@ def _rewrite(program: Program, op: OnnxOp, tile: FftTile) -> None:
 def _in_one(op: OnnxOp, u: ir.Value, attributes: dict[str, ir.Attribute], group: int, tile: FftTile) -> ir.Value:
     """All three steps for `group` tiles at a time."""
     x, result = Tensor.of(op.operands[0].type), Tensor.of(op.results[0].type)
-    size = tile.points * group * (x.shape[-1] + result.shape[-1])
+    size = block_elements(tile.points, group, x.shape[-1], result.shape[-1])
     scratch = build_step(op, "kernel.scratch", [], x.of_shape([PIECES, size]), {})
     pads = {"pads": op.op.attributes["pads"], "group": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), group)}
     return build_step(op, "kernel.fft", [op.operands[0], u, scratch, *bias_of(op)], result, {**attributes, **pads})

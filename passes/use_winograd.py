@@ -4,7 +4,7 @@ Before:  %0 = "kernel.conv"(%x, %w, %b) {pads = [1, 1, 1, 1], …}      : 3×3, 
 After:   %v = "kernel.winograd_input"(%x) {tile, tiles, pads}          : [36, tiles, C]
          %m = "onnx.MatMul"(%v, %u)                                    : u [36, C, M], made from w in the weight store
          %0 = "kernel.winograd_output"(%m, %b) {tile, tiles}
-Where the weights stay in cache, one op does it a few rows of tiles at a time, in scratch that main provides:
+Where the weights stay in cache, one op does it a few tiles at a time, in scratch that main provides:
          %s = "kernel.scratch"()      %0 = "kernel.winograd"(%x, %u, %s, %b) {tile, tiles, pads, group}
 F(4×4) does 4 times fewer multiplications on 4 times the weights, F(2×2) 2.25 times fewer on 1.78 times; the choice
 weighs arithmetic against reading the weights, which is slower where the whole model's do not stay in cache.
@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from mlir import ir
 
+from onnxc.dialects import dims
 from onnxc.dialects.levels import GRAPH
 from onnxc.dialects.onnx import OnnxOp, build
 from onnxc.dialects.types import Tensor
@@ -23,11 +24,13 @@ from onnxc.passes import conv_costs
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.conv_algorithms import applicable_algorithms, bias_of, build_step, convolutions, requested
 from onnxc.passes.conv_costs import Machine, Shape
+from onnxc.passes.kernels.winograd import scratch_shape
 from onnxc.passes.kernels.winograd_points import SIZES, transformed_weights
 from onnxc.passes.transformed_constant import transformed_constant
 
 LEAST_SIDE = 4  # of the result
 LEAST_TILES = 12  # that make the products' register tiles worth their weights
+ENOUGH_TILES = 14  # together, for which weights are worth reading from L2
 GAIN = 1.15  # what the estimate must promise
 
 
@@ -80,17 +83,16 @@ def _rewrite(program: Program, op: OnnxOp, tile: int) -> None:
     out = _in_one(op, u, attributes, group) if group else _in_steps(op, u, attributes)
     op.results[0].replace_all_uses_with(out)
     op.op.erase()
-    some = f", {group} rows of tiles at a time" if group else ""
+    some = f", {group} tiles at a time" if group else ""
     program.log.append(("use_winograd", f"{OnnxOp(out.owner).node}: F({tile}x{tile}, 3x3){some}"))
 
 
 def _in_one(op: OnnxOp, u: ir.Value, attributes: dict[str, ir.Attribute], group: int) -> ir.Value:
-    """All three steps for `group` rows of tiles at a time."""
+    """All three steps for about `group` tiles at a time."""
     x, result = Tensor.of(op.operands[0].type), Tensor.of(op.results[0].type)
     points, channels, filters = Tensor.of(u.type).shape
-    rows, columns = ir.DenseI64ArrayAttr(attributes["tiles"])
-    size = points * columns * (channels + filters)
-    scratch = build_step(op, "kernel.scratch", [], x.of_shape([x.shape[0] * rows, size]), {})
+    tiles = x.shape[0] * dims.product(ir.DenseI64ArrayAttr(attributes["tiles"]))
+    scratch = build_step(op, "kernel.scratch", [], x.of_shape(scratch_shape(tiles, points, channels, filters)), {})
     attributes = {**attributes, "pads": op.op.attributes["pads"], "group": _int(group)}
     return build_step(op, "kernel.winograd", [op.operands[0], u, scratch, *bias_of(op)], result, attributes)
 
@@ -111,15 +113,12 @@ def _in_steps(op: OnnxOp, u: ir.Value, attributes: dict[str, ir.Attribute]) -> i
 
 
 def _grouped(target, tile: int, grid: list[int], channels: int, filters: int) -> int:
-    """Rows of tiles that go through all three steps together, weights staying in L2; 0: they are too large."""
+    """Tiles that go through all three steps together, weights staying in L2; 0: they are too large."""
     points = SIZES[tile] ** 2
     room = target.l2_bytes * 3 // 4 - 4 * points * channels * filters
-    row = 4 * points * grid[1] * (channels + filters)
-    most = min(room // row, grid[0], max(1, target.l2_bytes // 4 // row))
-    if most < 1 or (most * grid[1] < LEAST_TILES and most < grid[0]):
-        return 0
-    units = -(-grid[0] // most)
-    return -(-grid[0] // units)
+    bytes_ = 4 * (points + 1) * max(channels, filters)
+    most = min(room, max(target.l2_bytes // 16, ENOUGH_TILES * bytes_)) // bytes_
+    return most if most >= min(LEAST_TILES, dims.product(grid)) else 0
 
 
 def _int(value: int) -> ir.Attribute:

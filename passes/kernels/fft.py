@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
+from onnxc.passes.kernels import contraction
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.fft_input import InputTransform
@@ -66,8 +67,9 @@ def emit(b: KernelBuilder) -> None:
     schedule = PointSchedule(**b.kernel.schedule)
     u, scratch = b.inputs[op.operands[1]], b.inputs[op.operands[SCRATCH]]
     filters = channels_of(op.results[0])
-    room = im.mul(b.begin, u.shape[0] * group * (u.shape[2] + filters))
-    products = PointProducts(b, into.sums, schedule, u, scratch, room, group, filters)
+    products = PointProducts(b, into.sums, schedule, u, scratch, group, filters)
+    room = im.mul(b.begin, products.block)
+    before, after = products.moved(room), products.products(room)
     tiles, span = im.mul(b.shape(op.results[0])[0], grid.tiles), b.dim(_split(b.kernel)[1])
     whole = isinstance(tiles, int) and tiles % group == 0
     with b.loop(b.begin, b.end) as unit:
@@ -75,7 +77,12 @@ def emit(b: KernelBuilder) -> None:
         with b.loop(start, im.minimum(im.add(start, span), tiles), group) as first:
             count = group if whole else im.minimum(im.sub(tiles, first), group)
             with b.loop(0, count) as place:
-                into.tile(im.add(first, place), products.moved, place)
-            products.emit(count)
+                into.tile(im.add(first, place), before, place)
+            register_tiles = im.ceildiv(count, schedule.rows)
+            products.emit(
+                lambda multiply: contraction.row_tiles(
+                    b, count, schedule.rows, 0, register_tiles, lambda row, rows: multiply(room, row, rows)
+                )
+            )
             with b.loop(0, count) as place:
-                back.tile(products.products, place, im.add(first, place))
+                back.tile(after, place, im.add(first, place))

@@ -1,38 +1,52 @@
-"""Kernel kind `winograd`: a 3×3 convolution by Winograd's filtering, a few rows of tiles at a time.
+"""Kernel kind `winograd`: a 3×3 convolution by Winograd's filtering, a few tiles at a time.
 
-    kernel.winograd(x, u [points², C, M], scratch [rows, …], bias?) {tile, tiles, pads, group}
-A unit is a row of tiles; a call takes `group` of its units at a time: transforms their inputs, multiplies them with the
+    kernel.winograd(x, u [points², C, M], scratch, bias?) {tile, tiles, pads, group}
+A unit is as many tiles, counted through all images, as a register tile of the products has rows, or one fewer, so that
+units are equal. A call takes units of about `group` tiles together: transforms their inputs, multiplies them with the
 weights point by point, and transforms the products back, so that what lies between stays in cache. For weights that do
 too; larger ones are better read once for all tiles (winograd_input, a matmul, winograd_output). A call works in the
-scratch of its own units.
+blocks of scratch of its own units.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from math import isqrt
+
+from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
-from onnxc.passes.kernels import contraction, pointers, winograd_input, winograd_output
+from onnxc.passes.kernels import contraction, pointers, winograd_input
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
-from onnxc.passes.kernels.evaluate import Evaluator
 from onnxc.passes.kernels.kernel_function import ELEMENT, MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing, entries
-from onnxc.passes.kernels.point_products import PointProducts, PointSchedule, choose_products, point_panels
+from onnxc.passes.kernels.point_products import (
+    LINE,
+    Multiply,
+    PointProducts,
+    PointSchedule,
+    choose_products,
+    point_panels,
+)
 from onnxc.passes.kernels.schedule_space import tile_space
+from onnxc.passes.kernels.winograd_output import OutputTransform
 from onnxc.passes.kernels.winograd_points import SIZES
+
+TALLEST = 32  # more rows than any register tile has
 
 
 def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | str]:
     op = kernel.root
     channels, filters = Tensor.of(op.operands[0].type).shape[3], Tensor.of(op.results[0].type).shape[3]
-    count = op.attr("group") * op.attr("tiles")[1]
-    return entries(choose_products(count, channels, filters, target, panel))
+    return entries(choose_products(_tiles(kernel), channels, filters, target, panel))
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
     """Other register tiles of the products, the heuristic's first."""
     op, first = kernel.root, choose(kernel, target)
-    count, filters = op.attr("group") * op.attr("tiles")[1], Tensor.of(op.results[0].type).shape[3]
-    return tile_space(first, count, filters, Tensor.of(op.operands[0].type).shape[3], target, narrow=False)
+    filters = Tensor.of(op.results[0].type).shape[3]
+    return tile_space(first, _tiles(kernel), filters, Tensor.of(op.operands[0].type).shape[3], target, narrow=False)
 
 
 def packings(kernel: KernelFunction) -> list[Packing]:
@@ -40,53 +54,94 @@ def packings(kernel: KernelFunction) -> list[Packing]:
 
 
 def launch(kernel: KernelFunction) -> Launch:
-    op = kernel.root
-    x, result, (rows, columns) = Tensor.of(op.operands[0].type), Tensor.of(op.results[0].type), op.attr("tiles")
-    channels, filters = x.shape[3], result.shape[3]
+    op, s = kernel.root, PointSchedule(**kernel.schedule)
+    channels, filters = Tensor.of(op.operands[0].type).shape[3], Tensor.of(op.results[0].type).shape[3]
     tile = SIZES[op.attr("tile")] ** 2 * (MULTIPLY_ADD * channels * filters + ELEMENT * (channels + filters) // 16)
-    return Launch(x.shape[0] * rows, tile * columns)
+    tiles = _tiles(kernel)
+    return Launch(contraction.tile_count(tiles, s.rows), tile * _most(tiles, s))
+
+
+def scratch_shape(tiles: dims.Dim, points: int, channels: int, filters: int) -> list[dims.Dim]:
+    """What the blocks of all units take, whatever the schedule: those of few rows have a line more for each tile."""
+    spare = isqrt(tiles) + 1 if isinstance(tiles, int) else TALLEST
+    return [tiles + spare, (points + 1) * (-(-max(channels, filters) // LINE) + 1) * LINE]
 
 
 def emit(b: KernelBuilder) -> None:
-    """Whole groups first, whose size is known; then what is left of the call's units."""
-    group = b.kernel.root.attr("group")
-    rows = _Rows(b, im.minimum(im.sub(b.end, b.begin), group))
-    rest = im.mod(im.sub(b.end, b.begin), group)
-    last = im.sub(b.end, rest)
-    with b.loop(b.begin, last, group) as first:
-        rows.emit(first, group)
-    if group > 1:
-        with b.when(im.compare(rest, ">", 0)):
-            rows.emit(last, rest)
+    s = PointSchedule(**b.kernel.schedule)
+    group = max(1, b.kernel.root.attr("group") // s.rows)
+    units = _Units(b, s)
+    with b.loop(b.begin, b.end, group) as first:
+        units.emit(first, im.minimum(im.add(first, group), b.end))
 
 
-class _Rows:
-    """Emits groups of at most `most` rows of tiles."""
+def _tiles(kernel: KernelFunction) -> dims.Dim:
+    """Of all images."""
+    return Tensor.of(kernel.root.operands[0].type).shape[0] * dims.product(kernel.root.attr("tiles"))
 
-    def __init__(self, b: KernelBuilder, most: im.Index):
-        self.b, self.op, self.ev = b, b.kernel.root, Evaluator(b)
+
+def _most(tiles: dims.Dim, s: PointSchedule) -> int:
+    """Tiles of the largest unit."""
+    return -(-tiles // max(1, -(-tiles // s.rows))) if isinstance(tiles, int) else s.rows
+
+
+class _Units:
+    """Emits units; made where the kernel's function begins."""
+
+    def __init__(self, b: KernelBuilder, s: PointSchedule):
+        self.b, self.s, self.op = b, s, b.kernel.root
         x, u, scratch = (b.inputs[v] for v in self.op.operands[:3])
-        channels, filters = x.shape[3], Tensor.of(self.op.results[0].type).shape[3]
+        filters = Tensor.of(self.op.results[0].type).shape[3]
         self.sums = contraction.arithmetic(x.elem, b.target)
-        self.rows, self.columns = self.op.attr("tiles")
-        self.base, self.zeros = pointers.pointer(x.memory), pointers.zeros(b, x, channels)
-        self.bias = self.op.operands[3] if len(self.op.operands) > 3 else None
-        start = im.mul(b.begin, u.shape[0] * self.columns * (channels + filters))
-        schedule = PointSchedule(**b.kernel.schedule)
-        self.points = PointProducts(b, self.sums, schedule, u, scratch, start, im.mul(most, self.columns), filters)
+        self.grid = self.op.attr("tiles")
+        self.base, self.zeros = pointers.pointer(x.memory), pointers.zeros(b, x, x.shape[3])
+        self.back = OutputTransform(b, self.op.operands[3] if len(self.op.operands) > 3 else None)
+        tiles = _tiles(b.kernel)
+        self.tiles, self.most = b.dim(tiles), _most(tiles, s)
+        self.points = PointProducts(b, self.sums, s, u, scratch, self.most, filters)
 
-    def emit(self, first: im.Index, rows: im.Index) -> None:
-        """`rows` rows from row `first` of all images' rows on."""
-        b, count = self.b, im.mul(rows, self.columns)
-        with b.loop(0, count) as number:
-            place = self._place(first, number)
-            winograd_input.transform_tile(b, self.sums, self.base, self.zeros, self.points.moved, number, *place)
-        self.points.emit(count)
-        with b.loop(0, count) as number:
-            place = self._place(first, number)
-            winograd_output.transform_tile(b, self.ev, self.sums, self.points.products, number, *place, self.bias)
+    def emit(self, first: im.Index, last: im.Index) -> None:
+        """Units `first` … `last` - 1, in the blocks from the call's first one on."""
+        b, products = self.b, self.points
 
-    def _place(self, first: im.Index, number: im.Index) -> tuple[im.Index, im.Index, im.Index]:
-        """Image, row and column of a tile."""
-        line = im.add(first, im.floordiv(number, self.columns))
-        return im.floordiv(line, self.rows), im.mod(line, self.rows), im.mod(number, self.columns)
+        def block(unit: im.Index) -> im.Index:
+            return im.mul(im.add(b.begin, im.sub(unit, first)), products.block)
+
+        with self._each_tile(first, last) as (unit, number, place):
+            moved = products.moved(block(unit))
+            winograd_input.transform_tile(b, self.sums, self.base, self.zeros, moved, number, *place)
+        products.emit(lambda multiply: self._multiply(first, last, block, multiply))
+        with self._each_tile(first, last) as (unit, number, place):
+            done = products.products(block(unit))
+            self.back.tile(done, number, place)
+
+    @contextmanager
+    def _each_tile(self, first: im.Index, last: im.Index) -> Iterator[tuple[im.Index, im.Index, list[im.Index]]]:
+        """Loops over (unit, number of the tile in it, its image, row and column)."""
+        with self.b.loop(first, last) as unit:
+            start = self._start(unit)
+            with self.b.loop(0, im.sub(self._start(im.add(unit, 1)), start)) as number:
+                yield unit, number, im.unflattened(im.add(start, number), [0, *self.grid])
+
+    def _start(self, unit: im.Index) -> im.Index:
+        """The first tile of a unit."""
+        if not isinstance(self.tiles, int):
+            return im.minimum(im.mul(unit, self.most), self.tiles)
+        small, extra = self._even()
+        return im.add(im.mul(unit, small), im.minimum(unit, extra))
+
+    def _even(self) -> tuple[int, int]:
+        """Tiles of the smaller units, and how many units have one more."""
+        return divmod(self.tiles, max(1, -(-self.tiles // self.s.rows)))
+
+    def _multiply(self, first: im.Index, last: im.Index, block, multiply: Multiply) -> None:
+        def tile(row: im.Index, rows: int) -> None:
+            if not isinstance(self.tiles, int):
+                unit = im.floordiv(row, self.most)
+                multiply(block(unit), im.sub(row, im.mul(unit, self.most)), rows)
+                return
+            small, extra = self._even()
+            unit = im.floordiv(row, rows) if rows > small else im.floordiv(im.sub(row, extra), rows)
+            multiply(block(unit), 0, rows)
+
+        contraction.row_tiles(self.b, self.tiles, self.s.rows, first, last, tile)

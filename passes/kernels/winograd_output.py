@@ -12,8 +12,8 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import contraction, scalars
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
-from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
+from onnxc.passes.kernels.fft_problem import line_buffer
 from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.kernels.winograd_points import SIZES, Transforms
 
@@ -26,91 +26,95 @@ def launch(kernel: KernelFunction) -> Launch:
 
 
 def emit(b: KernelBuilder) -> None:
-    op, ev = b.kernel.root, Evaluator(b)
-    sums = contraction.arithmetic(Tensor.of(op.results[0].type).elem, b.target)
+    op = b.kernel.root
+    transform = OutputTransform(b, op.operands[1] if len(op.operands) > 1 else None)
     rows, columns = op.attr("tiles")
-    bias = op.operands[1] if len(op.operands) > 1 else None
     with b.loop(b.begin, b.end) as unit:
         image, row = im.floordiv(unit, rows), im.mod(unit, rows)
         with b.loop(0, columns) as column:
             number = im.add(im.mul(unit, columns), column)
-            transform_tile(b, ev, sums, b.inputs[op.operands[0]], number, image, row, column, bias)
+            transform.tile(b.inputs[op.operands[0]], number, [image, row, column])
 
 
-def transform_tile(
-    b: KernelBuilder,
-    ev: Evaluator,
-    sums: Arithmetic,
-    products: Buffer,
-    number: im.Index,
-    image: im.Index,
-    row: im.Index,
-    column: im.Index,
-    bias: ir.Value | None,
-) -> None:
-    """Tile `number` of `products` [points, tiles, M] becomes the result's at (row, column) of an image."""
-    filters = Tensor.of(b.kernel.root.results[0].type).shape[3]
-    whole = filters // sums.lanes * sums.lanes
-    if whole:
-        with b.loop(0, whole, sums.lanes) as first, ev.scope():
-            _pixels(b, ev, sums, products, number, [image, row, column, first], None, bias)
-    if whole < filters:
-        type_ = ir.VectorType.get([sums.lanes], ir.IntegerType.get_signless(1))
-        with ev.scope():
-            mask = vector.create_mask(type_, [im.value(filters - whole)])
-            _pixels(b, ev, sums, products, number, [image, row, column, whole], mask, bias)
+class OutputTransform:
+    """Emits the transform of one tile's products; made where the kernel's function begins."""
 
+    def __init__(self, b: KernelBuilder, bias: ir.Value | None):
+        self.b, self.op, self.bias, self.ev = b, b.kernel.root, bias, Evaluator(b)
+        self.result = self.op.results[0]
+        self.sums = contraction.arithmetic(Tensor.of(self.result.type).elem, b.target)
+        self.size = self.op.attr("tile")
+        # a long epilogue wants the registers that the other pixels of the tile would hold
+        costly = contraction.has_costly_epilogue(b.kernel)
+        self.room = line_buffer(self.sums, self.size**2) if costly else None
 
-def _pixels(
-    b: KernelBuilder,
-    ev: Evaluator,
-    sums: Arithmetic,
-    products: Buffer,
-    number: im.Index,
-    place: list[im.Index],
-    mask: ir.Value | None,
-    bias: ir.Value | None,
-) -> None:
-    op = b.kernel.root
-    image, row, column, first = place
-    tile = op.attr("tile")
-    points = SIZES[tile]
-    lanes = Lanes(sums.lanes, 3, mask)
-    start = im.add(im.mul(number, products.strides[1]), first)
-    values = [
-        [
-            sums.widen(
-                products.load_vector(im.add(start, im.mul(products.strides[0], i * points + j)), sums.lanes, mask)
-            )
-            for j in range(points)
-        ]
-        for i in range(points)
-    ]
-    transforms = Transforms(sums, tile)
-    after = transforms.square(values, transforms.outputs)
-    offset = None if bias is None else sums.widen(ev.at(bias, (first,), Lanes(sums.lanes, 0, mask)))
-    for i, line in enumerate(after):
-        for j, v in enumerate(line):
-            y, x = im.add(im.mul(row, tile), i), im.add(im.mul(column, tile), j)
-            v = v if offset is None else scalars.add(v, offset)
-            with b.when(_inside(b, op, y, x, i, j)), ev.scope():
-                contraction.store_tile(
-                    b,
-                    ev,
-                    op.results[0],
-                    lambda _: lanes,
-                    lambda r, _: [image, y, x, first],  # noqa: B023 (called at once)
-                    1,
-                    1,
-                    lambda p, at, total: sums.narrow(total),
-                    [v],
-                )
+    def tile(self, products: Buffer, number: im.Index, place: list[im.Index]) -> None:
+        """Tile `number` of `products` [points, tiles, M] becomes the result's at (image, row, column)."""
+        filters, lanes = Tensor.of(self.result.type).shape[3], self.sums.lanes
+        whole = filters // lanes * lanes
+        if whole:
+            with self.b.loop(0, whole, lanes) as first, self.ev.scope():
+                self._vector(products, number, place, first, None)
+        if whole < filters:
+            type_ = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))
+            with self.ev.scope():
+                mask = vector.create_mask(type_, [im.value(filters - whole)])
+                self._vector(products, number, place, whole, mask)
 
+    def _vector(self, products: Buffer, number: im.Index, place: list[im.Index], first: im.Index, mask) -> None:
+        """The pixels' filters from `first` on."""
+        sums, points = self.sums, SIZES[self.size]
+        start = im.add(im.mul(number, products.strides[1]), first)
+        places = [im.add(start, im.mul(products.strides[0], i)) for i in range(points * points)]
+        values = [sums.widen(products.load_vector(at, sums.lanes, mask)) for at in places]
+        transforms = Transforms(sums, self.size)
+        lines = [values[i : i + points] for i in range(0, points * points, points)]
+        after = [v for line in transforms.square(lines, transforms.outputs) for v in line]
+        if self.bias is not None:
+            offset = sums.widen(self.ev.at(self.bias, (first,), Lanes(sums.lanes, 0, mask)))
+            after = [scalars.add(v, offset) for v in after]
+        image, *corner = [place[0], *(im.mul(i, self.size) for i in place[1:])]
+        (self._store_each if self.room is None else self._store_by_loop)(after, image, corner, first, mask)
 
-def _inside(b: KernelBuilder, op, y: im.Index, x: im.Index, i: int, j: int) -> bool | ir.Value:
-    inside: bool | ir.Value = True
-    for at, own, extent in ((y, i, b.shape(op.results[0])[1]), (x, j, b.shape(op.results[0])[2])):
-        last = None if not isinstance(extent, int) else (extent - 1) % op.attr("tile")
-        if last is None or own > last:  # only in the last row or column of tiles can it lie outside
-            inside = im.both(inside, im.compare(at, "<", extent))
-    return inside
+    def _store_each(self, after: list[ir.Value], image: im.Index, corner: list[im.Index], first, mask) -> None:
+        for number, v in enumerate(after):
+            own = divmod(number, self.size)
+            at = [im.add(start, i) for start, i in zip(corner, own, strict=True)]
+            with self.b.when(self._inside(at, own)), self.ev.scope():
+                self._store(v, [image, *at, first], mask)
+
+    def _store_by_loop(self, after: list[ir.Value], image: im.Index, corner: list[im.Index], first, mask) -> None:
+        lanes = self.sums.lanes
+        for number, v in enumerate(after):
+            self.room.store_vector(v, number * lanes)
+        extents = self.b.shape(self.result)[1:3]
+        rows, columns = (
+            self.size if isinstance(d, int) and d % self.size == 0 else im.minimum(im.sub(d, start), self.size)
+            for d, start in zip(extents, corner, strict=True)
+        )
+        with self.b.loop(0, rows) as i, self.b.loop(0, columns) as j, self.ev.scope():
+            v = self.room.load_vector(im.mul(im.add(im.mul(i, self.size), j), lanes), lanes)
+            self._store(v, [image, im.add(corner[0], i), im.add(corner[1], j), first], mask)
+
+    def _store(self, v: ir.Value, point: list[im.Index], mask: ir.Value | None) -> None:
+        """The epilogue at one pixel."""
+        lanes = Lanes(self.sums.lanes, 3, mask)
+        contraction.store_tile(
+            self.b,
+            self.ev,
+            self.result,
+            lambda _: lanes,
+            lambda r, _: point,
+            1,
+            1,
+            lambda p, at, total: self.sums.narrow(total),
+            [v],
+        )
+
+    def _inside(self, at: list[im.Index], own: tuple[int, int]) -> bool | ir.Value:
+        inside: bool | ir.Value = True
+        for i, within, extent in zip(at, own, self.b.shape(self.result)[1:3], strict=True):
+            last = None if not isinstance(extent, int) else (extent - 1) % self.size
+            if last is None or within > last:  # only in the last row or column of tiles can it lie outside
+                inside = im.both(inside, im.compare(i, "<", extent))
+        return inside

@@ -9,6 +9,7 @@ from onnxc.dialects.weights import WeightStore
 from onnxc.passes.contract import Options, Program
 from onnxc.passes.kernels.fft import PIECES
 from onnxc.passes.kernels.fft_points import LENGTHS, FftTile, transformed_weights
+from onnxc.passes.kernels.point_products import block_elements
 from onnxc.passes.kernels.real_fft import complex_fft, inverse_complex_fft, inverse_real_fft, real_fft
 from onnxc.passes.use_fft import use_fft
 from onnxc.targets import target_for
@@ -113,7 +114,7 @@ def test_grouped(size, c, m, window, pads, images, tile, group):
     expected = np.maximum(reference(x, w, bias.astype(np.float64), ones, ones, pads, 1), 0)
     given, whole, _ = attributes(size, window, tile, expected.shape[1:-1], pads)
     u = transformed_weights(w.reshape(*whole.window, c, m), whole)
-    scratch = np.full((PIECES, whole.points * group * (c + m)), np.nan, np.float32)
+    scratch = np.full((PIECES, block_elements(whole.points, group, c, m)), np.nan, np.float32)
     types = [f"tensor<{spell(v.shape)}>" for v in (x, u, scratch, bias)]
     out = f"tensor<{spell(expected.shape)}>"
     (result,) = run(
