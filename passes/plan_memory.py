@@ -112,6 +112,7 @@ class _Liveness:
             self.roots[r] = self.roots[joined]
             return
         storage = Storage(r, byte_size(Tensor.of(r.type)), self.position, self.position)
+        storage.scratch = r.owner.name == "kernel.scratch"
         if not dims.symbols(storage.size) <= self.known:
             storage.place = "arena"
         self.storages.append(storage)

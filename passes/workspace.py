@@ -1,9 +1,11 @@
 """This file gives buffers their places in the workspace: which bytes each may have beside those in use with it.
 
-Fixed sizes: first fit over live ranges, the largest first, and again in other orders until the plan is as small as what
-is live at once. Where all sizes are known to be limited, and the limits are modest, they are planned for the largest
-ones: offsets and the workspace are then numbers, and tensors share bytes better. Else sizes that are dims lie behind
-the numbers, by first fit where proofs are found.
+Fixed sizes: first fit over live ranges, scratch last, the others the largest first, and again in other orders until
+the plan is as small as what is live at once. A thread uses one row of scratch: above all else, what is not used of it
+lies together, and the first run finds fewer pages to be got from the system and cleared. Where all sizes are known to
+be limited, and the limits are modest, they are planned for the largest ones: offsets and the workspace are then
+numbers, and tensors share bytes better. Else sizes that are dims lie behind the numbers, by first fit where proofs are
+found.
 """
 
 from __future__ import annotations
@@ -24,13 +26,19 @@ MODEST = 1 << 30  # bytes of all tensors at their largest: what is not used of a
 
 @dataclass(eq=False)
 class Storage:
-    """A buffer of one call's result: its size in bytes, and the first and last position at which it is in use."""
+    """A buffer of one call's result, or scratch: its size in bytes, and the first and last position at which it is in
+    use."""
 
     value: ir.Value
     size: dims.Dim
     birth: int
     death: int
     place: str = ""
+    scratch: bool = False
+
+
+Plan = tuple[int, list[tuple[int, Storage]]]
+"""The bytes in all, and the offset of each storage."""
 
 
 def place(storages: list[Storage]) -> tuple[int, dims.Dim]:
@@ -58,10 +66,23 @@ def _overlap(a: Storage, b: Storage) -> bool:
 
 
 def _place_fixed(storages: list[Storage]) -> int:
-    """Offsets of sizes that are numbers: largest first, then again with what reached the top first, while it helps."""
-    order = sorted(storages, key=lambda s: (-s.size, s.birth))
-    bound, best = lower_bound(storages), _packed(order)
-    total, placed = best
+    """Offsets of sizes that are numbers: in two orders, then again with what reached the top first, while it helps."""
+    orders = [sorted(storages, key=lambda s: (s.scratch, -s.size, s.birth))]
+    if any(s.scratch for s in storages):
+        orders.append(sorted(storages, key=lambda s: (-s.size, s.birth)))
+    bound = lower_bound(storages)
+    total, placed = _improved(orders[0], bound)
+    for order in orders[1:]:
+        if total > bound:
+            total, placed = min((total, placed), _improved(order, bound), key=lambda plan: plan[0])
+    for offset, storage in placed:
+        storage.place = f"workspace {offset}"
+    return total
+
+
+def _improved(order: list[Storage], bound: int) -> Plan:
+    """The best of the plans that begin with this order."""
+    best = total, placed = _packed(order)
     for _ in range(min(ROUNDS, WORK // (len(order) + 1) ** 2)):
         if total == bound:
             break
@@ -69,13 +90,10 @@ def _place_fixed(storages: list[Storage]) -> int:
         order = [*top, *(s for s in order if s not in top)]
         total, placed = _packed(order)
         best = min(best, (total, placed), key=lambda plan: plan[0])
-    total, placed = best
-    for offset, storage in placed:
-        storage.place = f"workspace {offset}"
-    return total
+    return best
 
 
-def _packed(order: list[Storage]) -> tuple[int, list[tuple[int, Storage]]]:
+def _packed(order: list[Storage]) -> Plan:
     """The bytes in all, and each storage at the lowest gap among those before it that are in use together with it."""
     placed: list[tuple[int, Storage]] = []
     total = 0

@@ -2,9 +2,18 @@
  *
  * Every address handed out is 64-byte aligned. */
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
-enum { ALIGNMENT = 64, FIRST_CHUNK = 1 << 20, LARGE_PAGE = 2 << 20, MADVISE_LARGE = 14 };
+enum {
+    ALIGNMENT = 64,
+    FIRST_CHUNK = 1 << 20,
+    LARGE_PAGE = 2 << 20,
+    MADVISE_LARGE = 14,
+    MADVISE_SMALL = 15,
+    LARGE_PAGES_TRIED = 8,
+    LARGE_PAGE_SLOW = 2000000 /* ns of CPU time to get one: clearing it takes a tenth */
+};
 
 typedef struct memory {
     void *(*alloc)(void *user, size_t bytes);
@@ -12,14 +21,34 @@ typedef struct memory {
     void *user;
 } memory;
 
-/* Large blocks in large pages where the system has them: first touches then take a 512th of the faults. */
+static int64_t cpu_time(void) {
+    struct timespec t = {0};
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+/* First touches of large pages take a 512th of the faults, but a system may have to move others' pages together for one,
+ * or a host to find its memory anew (5 ms each on a machine that gives free memory back): the first that takes long is
+ * the last. */
+static void use_large_pages(uintptr_t begin, uintptr_t end) {
+    syscall(SYS_madvise, begin, end - begin, MADVISE_LARGE);
+    for (int32_t i = 0; i < LARGE_PAGES_TRIED && begin < end; i++) {
+        const int64_t start = cpu_time();
+        *(volatile char *)begin = 0;
+        begin += LARGE_PAGE;
+        if (cpu_time() - start < LARGE_PAGE_SLOW) continue;
+        syscall(SYS_madvise, begin, end - begin, MADVISE_SMALL);
+        return;
+    }
+}
+
 static void *plain_alloc(void *user, size_t bytes) {
     (void)user;
     void *block = malloc(bytes);
     if (block && bytes >= 2 * LARGE_PAGE) {
         const uintptr_t begin = ((uintptr_t)block + LARGE_PAGE - 1) & ~(uintptr_t)(LARGE_PAGE - 1);
         const uintptr_t end = ((uintptr_t)block + bytes) & ~(uintptr_t)(LARGE_PAGE - 1);
-        if (end > begin) syscall(SYS_madvise, begin, end - begin, MADVISE_LARGE);
+        use_large_pages(begin, end);
     }
     return block;
 }

@@ -10,13 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy import empty, ndarray
 
 from onnxc.runtime import abi
 from onnxc.runtime.arrays import address, dense_array
 from onnxc.runtime.element_types import STRING, numpy_type, numpy_type_text
 from onnxc.runtime.errors import InputError, InputTypeError, SessionError
 from onnxc.runtime.library import ERRORS, Library, NodeArg
-from onnxc.runtime.output_memory import OutputMemory
+from onnxc.runtime.output_memory import LEAST_BYTES, OutputMemory
 from onnxc.runtime.strings import packed_strings, read_strings
 from onnxc.runtime.variants import Variant
 
@@ -30,6 +31,8 @@ class Plan:
     """The C structs of a call for inputs of given shapes.
 
     shapes   per output its shape, or None where only the run can tell it (strings always)
+    fresh    per output of a known shape its struct, shape, type, and whether its memory is worth keeping
+    call     the arguments of the C run, but for the context
     """
 
     def __init__(self, library: Library, shapes: Shapes) -> None:
@@ -37,9 +40,12 @@ class Plan:
         self.outputs = (abi.onnxc_tensor * max(len(library.outputs), 1))()
         self.from_ = list(self.inputs)[: len(shapes)]
         self.to = list(self.outputs)[: len(library.outputs)]
-        self.input_address = ctypes.addressof(self.inputs)
-        self.output_address = ctypes.addressof(self.outputs)
+        self.call = (
+            *(ctypes.c_void_p(ctypes.addressof(self.inputs)), ctypes.c_int32(len(self.from_))),
+            *(ctypes.c_void_p(ctypes.addressof(self.outputs)), ctypes.c_int32(len(self.to))),
+        )
         self.shapes: list[tuple[int, ...] | None] = []
+        self.fresh: dict[int, tuple[abi.onnxc_tensor, tuple[int, ...], np.dtype, bool]] = {}
         self.unknown = False
         for tensor, arg, shape in zip(self.from_, library.inputs, shapes, strict=True):
             tensor.dims = (ctypes.c_int64 * len(shape))(*shape)
@@ -47,9 +53,11 @@ class Plan:
 
     def note_shapes(self) -> None:
         """Keeps what onnxc_output_shapes has written into the outputs."""
-        for tensor in self.to:
+        for i, tensor in enumerate(self.to):
             known = tensor.bytes >= 0 and tensor.dtype != STRING
             self.shapes.append(_dims(tensor) if known else None)
+            if known:
+                self.fresh[i] = (tensor, _dims(tensor), numpy_type(tensor.dtype), tensor.bytes >= LEAST_BYTES)
         self.unknown = None in self.shapes
 
 
@@ -59,11 +67,11 @@ class Caller:
     def __init__(self, library: Library, options: abi.onnxc_options) -> None:
         self.library = library
         self.context = library.create_context(options)
-        self.address = ctypes.cast(self.context, ctypes.c_void_p).value
+        self.address = ctypes.cast(self.context, ctypes.c_void_p)
         self._destroy = library.api.context_destroy
         self._run = library.run
         self._plans: dict[Shapes, Plan] = {}
-        self._inputs = [(arg.name, numpy_type(arg.dtype), arg) for arg in library.inputs]
+        self._inputs = [(arg.name, numpy_type(arg.dtype), arg, arg.dtype == STRING) for arg in library.inputs]
         self._types = [numpy_type(arg.dtype) for arg in library.outputs]
         self._memory = [OutputMemory() for _ in library.outputs]
 
@@ -75,15 +83,15 @@ class Caller:
         """The outputs of the wanted indices, in that order."""
         arrays = []
         shapes = []
-        for name, dtype, arg in self._inputs:
+        for name, dtype, arg, is_string in self._inputs:
             try:
                 array = feeds[name]
             except (KeyError, IndexError, TypeError):
                 raise _wrong_feeds(feeds, self.library.inputs) from None
-            if type(array) is not np.ndarray or array.dtype is not dtype or not array.flags.c_contiguous:
+            if type(array) is not ndarray or array.dtype is not dtype or not array.flags.c_contiguous:
                 array = dense_array(array, arg)
             shapes.append(array.shape)
-            if arg.dtype == STRING:
+            if is_string:
                 array = packed_strings(array)
             arrays.append(array)
         if len(feeds) != len(arrays):
@@ -93,7 +101,7 @@ class Caller:
         for tensor, array in zip(plan.from_, arrays):  # noqa: B905 (strict= costs 0.1 µs)
             tensor.data = address(array)
         results = self._places(plan, wanted, out, arrays) if out or plan.unknown else self._fresh(plan, wanted)
-        status = self._run(self.address, plan.input_address, len(arrays), plan.output_address, len(plan.to))
+        status = self._run(self.address, *plan.call)
         if status:
             raise self._error(status)
         if plan.unknown:
@@ -117,14 +125,14 @@ class Caller:
 
     def _fresh(self, plan: Plan, wanted: Sequence[int]) -> list[np.ndarray]:
         """New arrays for the wanted outputs; what else was written lies in the context's memory or an earlier array."""
-        for tensor in plan.to:
-            tensor.data = None
+        if len(wanted) < len(plan.to):
+            for tensor in plan.to:
+                tensor.data = None
         results = []
         for i in wanted:
-            array = self._memory[i].array(plan.shapes[i], self._types[i])  # type: ignore[arg-type]
-            tensor = plan.to[i]
-            tensor.data = address(array)
-            tensor.bytes = array.nbytes
+            tensor, shape, dtype, kept = plan.fresh[i]
+            array = self._memory[i].array(shape, dtype) if kept else empty(shape, dtype)
+            tensor.data = address(array)  # its bytes are there from the shape on
             results.append(array)
         return results
 

@@ -1,4 +1,5 @@
-/* load_times MODEL.so SYMBOL INPUTS: milliseconds of CPU time from dlopen to the first result, less what a run takes later on.
+/* load_times MODEL.so SYMBOL INPUTS: milliseconds of CPU time of dlopen, of making a context, of bringing the pages of the
+ * library in, of the first run and of a run later on; then the page faults of the first run.
  * INPUTS: the inputs' bytes one after another, as int32 rank, int64 dims, int64 bytes, data each. */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -6,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <time.h>
 
 #include "onnxc.h"
@@ -16,6 +18,11 @@ static double now(void) {
     struct timespec t;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
     return (double)t.tv_sec * 1e3 + (double)t.tv_nsec / 1e6;
+}
+
+static long faults(void) {
+    struct rusage used;
+    return getrusage(RUSAGE_SELF, &used) ? 0 : used.ru_minflt + used.ru_majflt;
 }
 
 /* Brings the pages of the library in, which belong to the weights for the most part. */
@@ -48,6 +55,7 @@ int main(int count, char **arguments) {
     const onnxc_model *(*get)(void) = library ? (const onnxc_model *(*)(void))dlsym(library, arguments[2]) : NULL;
     if (!get) return fprintf(stderr, "%s\n", dlerror()), 1;
     const onnxc_model *model = get();
+    const double opened = now();
     const onnxc_options options = {.size = sizeof options, .threads = 1};
     onnxc_context *context;
     for (int32_t i = 0; i < given; i++) inputs[i].dtype = model->inputs[i]->dtype;
@@ -55,16 +63,18 @@ int main(int count, char **arguments) {
     const double created = now();
     page_in(arguments[1]);
     const double ready = now();
+    const long before = faults();
     double least = 1e9, first = 0;
+    long taken_faults = 0;
     for (int run = 0; run < RUNS; run++) {
         memset(outputs, 0, sizeof outputs);
         const double begin = now();
         if (onnxc_run(context, inputs, given, outputs, model->output_count))
             return fprintf(stderr, "%s\n", onnxc_message(context)), 1;
         const double taken = now() - begin;
-        if (!run) first = taken;
+        if (!run) first = taken, taken_faults = faults() - before;
         else if (taken < least) least = taken;
     }
-    printf("%.3f %.3f\n", created - start + first - least, ready - created);
+    printf("%.3f %.3f %.3f %.3f %.3f %ld\n", opened - start, created - opened, ready - created, first, least, taken_faults);
     return 0;
 }

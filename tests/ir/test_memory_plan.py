@@ -268,3 +268,24 @@ def test_sizes_that_cannot_be_compared_lie_behind_one_another_or_at_the_larger_o
     _, total = place(storages)
     for sizes in ({"n": 3, "m": 90}, {"n": 90, "m": 3}):
         assert dims.evaluate(total, sizes) == 64 * 93
+
+
+def test_scratch_lies_above_all_else_that_is_used() -> None:
+    """Hardly any of it is touched, so what else there is shares the bytes below, as far as the whole does not grow."""
+    storages = [
+        Storage(None, 640, 0, 1),
+        Storage(None, 6400, 1, 1, scratch=True),
+        Storage(None, 640, 1, 2),
+        Storage(None, 3200, 3, 3, scratch=True),
+        Storage(None, 640, 2, 3),
+    ]
+    assert place(storages) == (7680, 7680) and lower_bound(storages) == 7680
+    assert [s.place.split()[1] for s in storages] == ["0", "1280", "640", "640", "0"]
+
+
+def test_scratch_lies_below_where_the_workspace_would_grow() -> None:
+    tensors = [Storage(None, 320, 0, 3), Storage(None, 256, 0, 1)]
+    scratch = [Storage(None, 192, 3, 3), Storage(None, 384, 1, 3), Storage(None, 192, 2, 3)]
+    for storage in scratch:
+        storage.scratch = True
+    assert place([*tensors, *scratch]) == (1088, 1088) and lower_bound([*tensors, *scratch]) == 1088

@@ -13,6 +13,7 @@ import pytest
 from onnxc import runtime
 from onnxc.manifest import Manifest, Value
 from onnxc.runtime import InferenceSession
+from onnxc.runtime.arrays import address
 from tests.runtime import handmade
 from tests.runtime.handmade import BFLOAT16, FLOAT, INT64, STRING, Workshop
 
@@ -50,6 +51,26 @@ def test_outputs_are_not_overwritten(add: Path, positive: Path) -> None:
     (first,) = counting.run(None, {"x": np.array([3, -1, 4])})
     counting.run(None, {"x": np.array([1, 1, 1])})
     assert first.tolist() == [3, 4] and first.flags.owndata
+
+
+@pytest.mark.parametrize("rows", [1, 512, 513, 100_000])
+def test_large_outputs_begin_with_a_cache_line(add: Path, rows: int) -> None:
+    session = InferenceSession(add)
+    x = np.random.default_rng(0).random((rows, 4), np.float32)
+    kept = [session.run(None, {"x": x + i})[0] for i in range(5)]
+    if x.nbytes >= 8192:
+        assert [y.__array_interface__["data"][0] % 64 for y in kept] == [0] * 5
+    for i, y in enumerate(kept):
+        np.testing.assert_array_equal(y, x + i + 1)
+
+
+@pytest.mark.parametrize(
+    "array",
+    [np.empty((0, 4)), np.array(3.0), np.arange(6)[::-2], np.frombuffer(b"12345678"), np.array(["a"], object),
+     np.zeros((2, 3), ml_dtypes.bfloat16)],
+)  # fmt: skip
+def test_addresses_are_those_that_numpy_states(array: np.ndarray) -> None:
+    assert address(array) == array.__array_interface__["data"][0]
 
 
 def test_memory_of_outputs_let_go_is_used_again(add: Path) -> None:

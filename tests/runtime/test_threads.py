@@ -199,7 +199,7 @@ def test_cost_of_a_run(add: Path) -> None:
             session.run(None, feeds)
         middle = time.perf_counter()
         for _ in range(200):
-            library.run(address, plan.input_address, 1, plan.output_address, 1)
+            library.run(address, *plan.call)
         whole.append(middle - start)
         inner.append(time.perf_counter() - middle)
     overhead = (min(whole) - min(inner)) / 200
