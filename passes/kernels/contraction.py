@@ -73,10 +73,11 @@ def sum_products(
     last: im.Index,
     load: Loader,
     acc: Sequence[ir.Value],
+    unroll: int = 1,
 ) -> list[ir.Value]:
     """acc[r, v] += a[r, k]·b[k, v] for k in [first, last), a block's share; `load(k)` gives (a per row, b per vector).
 
-    Accumulators are in row-major order.
+    Accumulators are in row-major order. `unroll`: terms a step of the loop, in the same order.
     """
 
     def step(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
@@ -87,6 +88,16 @@ def sum_products(
             after += [sums.multiply_add(broadcast, vectors_b[v], carried[r * vectors + v]) for v in range(vectors)]
         return after
 
+    def steps(k: ir.Value, *carried: ir.Value) -> Sequence[ir.Value]:
+        for i in range(unroll):
+            carried = tuple(step(im.add(k, i), *carried))
+        return carried
+
+    if unroll > 1:
+        whole = im.add(first, im.mul(im.floordiv(im.sub(last, first), unroll), unroll))
+        acc, first = b.reduce(first, whole, unroll, acc, steps), whole
+        if isinstance(whole, int) and whole == last:
+            return list(acc)
     return b.reduce(first, last, 1, acc, step)
 
 
@@ -99,15 +110,16 @@ def sum_blocks(
     load: Loader,
     before: Sequence[ir.Value] | None = None,
     first: im.Index = 0,
+    unroll: int = 1,
 ) -> list[ir.Value]:
     """The sums over k in [first, terms), in blocks, which are added to `before` (default: zeros)."""
     zeros = [sums.zero()] * (rows * vectors)
     if before is None and isinstance(terms, int) and terms <= BLOCK:
-        return sum_products(b, sums, rows, vectors, 0, terms, load, zeros)
+        return sum_products(b, sums, rows, vectors, 0, terms, load, zeros, unroll)
 
     def block(start: ir.Value, *totals: ir.Value) -> list[ir.Value]:
         stop = im.minimum(im.add(start, BLOCK), terms)
-        part = sum_products(b, sums, rows, vectors, start, stop, load, zeros)
+        part = sum_products(b, sums, rows, vectors, start, stop, load, zeros, unroll)
         return [scalars.add(t, p) for t, p in zip(totals, part, strict=True)]
 
     return b.reduce(first, terms, BLOCK, before or zeros, block)

@@ -16,7 +16,7 @@ from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, L
 from onnxc.passes.kernels.packing import Packing, entries
 from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_grid
 from onnxc.passes.kernels.register_tiles import TALLEST, ranked_tiles
-from onnxc.passes.kernels.schedule_space import distinct, tile_space
+from onnxc.passes.kernels.schedule_space import distinct, other_loops, tile_space, with_loops
 
 POINTERS = 8  # rows of a tile that is no matmul: each is a pointer, and more than registers hold cost a load each
 ALGORITHMS = {"depthwise": depthwise, "patch": patch_tiles}  # beside "direct", which is here
@@ -63,7 +63,10 @@ def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
     """Schedules worth trying, the heuristic's first: of its own loops, and of the others that can do it."""
     p, first = Conv.of(kernel), choose(kernel, target)
     direct = _choose_direct(kernel, p, target)
-    spaces = {"direct": lambda: tile_space(direct, p.pixels, p.filters, p.taps * p.channels, target)}
+    terms = p.taps * p.channels
+    groups, _, _ = pixel_grid(p, ConvSchedule(**direct))
+    loops = other_loops(kernel, direct, groups, p.pixels, p.filters, terms, target)
+    spaces = {"direct": lambda: with_loops(tile_space(direct, p.pixels, p.filters, terms, target), loops)}
     if depthwise.applies(p):
         spaces = {"depthwise": lambda: depthwise.candidates(p, target)}
     elif patch_tiles.applies(p, target) and _weights(kernel) in kernel.constants:

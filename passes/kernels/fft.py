@@ -19,7 +19,7 @@ from onnxc.passes.kernels.fft_problem import TileGrid, channels_of
 from onnxc.passes.kernels.kernel_function import ELEMENT, MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing, entries
 from onnxc.passes.kernels.point_products import PointProducts, PointSchedule, choose_products, point_panels
-from onnxc.passes.kernels.schedule_space import tile_space
+from onnxc.passes.kernels.schedule_space import tile_space, unrolled, with_loops
 
 PIECES = 16  # of scratch, each of a unit: enough for an even split over a few threads
 SCRATCH = 2  # the operand
@@ -36,7 +36,8 @@ def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
     """Other register tiles of the products, the heuristic's first."""
     op = kernel.root
     filters, channels = channels_of(op.results[0]), channels_of(op.operands[0])
-    return tile_space(choose(kernel, target), op.attr("group"), filters, channels, target, narrow=False)
+    first = choose(kernel, target)
+    return with_loops(tile_space(first, op.attr("group"), filters, channels, target, narrow=False), unrolled(first))
 
 
 def packings(kernel: KernelFunction) -> list[Packing]:

@@ -23,7 +23,7 @@ from onnxc.passes.kernels.matmul_problem import Matmul
 from onnxc.passes.kernels.matrix_panels import matrix_panels
 from onnxc.passes.kernels.packing import Packing, entries, place_in_panel
 from onnxc.passes.kernels.register_tiles import MOST_VECTORS, TileColumns, ranked_tiles
-from onnxc.passes.kernels.schedule_space import tile_space
+from onnxc.passes.kernels.schedule_space import other_loops, tile_space, with_loops
 
 READ = 60  # ps to read an element of B from L2, at best
 CHUNK = 1024  # terms: a tile's rows of A then fit into L1, a panel's chunk is read from L2
@@ -37,7 +37,10 @@ class MatmulSchedule(TileColumns):
     """Register tile `rows` × `vectors` of `lanes`; `group` row tiles a unit; `packed`: B lies in panels; `prefetch`:
     how far ahead they are asked for (prefetching.prefetch_panels; of a copied B, a panel); `chunk`: terms that all
     row tiles of a unit go through before the next ones, their sums kept on the stack (0: all at once); `copied`: a
-    unit first copies its panel of B (or a chunk) to the stack; `panel`: the columns of a panel, 0: the tile's."""
+    unit first copies its panel of B (or a chunk) to the stack; `panel`: the columns of a panel, 0: the tile's;
+    `unroll`: terms a step of the inner loop; `order`: "rows" has a group of rows go through all panels before the next,
+    "columns" a panel through all groups; `apart`: the epilogue is a loop of its own over a tile's sums, which leave
+    registers to it."""
 
     rows: int
     vectors: int
@@ -48,6 +51,9 @@ class MatmulSchedule(TileColumns):
     chunk: int = 0
     copied: int = 0
     panel: int = 0
+    unroll: int = 1
+    order: str = "rows"
+    apart: int = 0
 
 
 def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | str]:
@@ -89,8 +95,10 @@ def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | st
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
     """Schedules worth trying, the heuristic's first."""
-    p = Matmul.of(kernel)
-    return tile_space(choose(kernel, target), p.rows, p.n, p.k, target, 128)
+    p, first = Matmul.of(kernel), choose(kernel, target)
+    own = tile_space(first, p.rows, p.n, p.k, target, 128)
+    groups = _grid(p, MatmulSchedule(**first)).groups
+    return with_loops(own, other_loops(kernel, first, groups, p.rows, p.n, p.k, target))
 
 
 def packings(kernel: KernelFunction) -> list[Packing]:
@@ -144,7 +152,7 @@ class _Emitter:
         if s.chunk:
             self.partial = self._scratch(s.group * s.rows * s.width)
         # where there is a tile for each number of rows left over, a copy of a long epilogue for each row is too much
-        loop = not isinstance(p.rows, int) and contraction.has_costly_epilogue(b.kernel)
+        loop = s.apart or (not isinstance(p.rows, int) and contraction.has_costly_epilogue(b.kernel))
         self.room = self._scratch(s.rows * s.width) if loop else None
         if s.copied:
             self.copy = self._scratch((s.chunk or p.k) * s.width)
@@ -159,8 +167,12 @@ class _Emitter:
     def run(self) -> None:
         b, s = self.b, self.s
         with b.loop(b.begin, b.end) as unit:
-            panel, rest = im.mod(unit, self.panels), im.floordiv(unit, self.panels)
-            group, batch_number = im.mod(rest, self.groups), im.floordiv(rest, self.groups)
+            if s.order == "columns":
+                group, rest = im.mod(unit, self.groups), im.floordiv(unit, self.groups)
+                panel, batch_number = im.mod(rest, self.panels), im.floordiv(rest, self.panels)
+            else:
+                panel, rest = im.mod(unit, self.panels), im.floordiv(unit, self.panels)
+                group, batch_number = im.mod(rest, self.groups), im.floordiv(rest, self.groups)
             batch = im.unflattened(batch_number, self.batch)
             first = im.mul(group, s.group)
             last = im.minimum(im.add(first, s.group), self.tiles)
@@ -223,7 +235,9 @@ class _Emitter:
                 return [self.sums.widen(v) for v in load_a(k)], row_of_b
 
         if not self.s.chunk:
-            self._store(batch, row, rows, contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.k, load))
+            more = {"unroll": self.s.unroll}
+            acc = contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.k, load, **more)
+            self._store(batch, row, rows, acc)
             return
         # the sums so far lie on the stack, each row of the unit in a line of its own
         lines = [im.mod(im.add(row, r), self.s.group * self.s.rows) for r in range(rows)]
@@ -232,7 +246,8 @@ class _Emitter:
         so_far = [lambda at=at: self.partial.load_vector(at, self.s.lanes) for at in places]
         before = [self.b.choose(begins, type_, zero, read) for read in so_far]
         stop = im.minimum(im.add(self.start, self.s.chunk), self.k)
-        acc = contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, stop, load, before, self.start)
+        more = (before, self.start, self.s.unroll)
+        acc = contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, stop, load, *more)
         ends = im.compare(stop, "==", self.k)
         with self.b.when(ends), self.ev.scope():
             self._store(batch, row, rows, acc)

@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 
+#: What entries of schedules mean that do not stand there, as in records of a version before they existed
+UNSAID: dict[str, int | str] = {"panel": 0, "unroll": 1, "order": "rows", "apart": 0}
+
+
 @dataclass(frozen=True)
 class Packing:
     """Operand `position` of the kernel becomes `make(array)`, of shape `shape` and the same element type.
@@ -48,11 +52,8 @@ def place_in_panel(tile: im.Index, panel: int, width: int) -> tuple[im.Index, im
 
 
 def entries(schedule: DataclassInstance) -> dict[str, int | str]:
-    """The schedule as an attribute holds it; `panel` stands there only if panels are wider than the tile."""
-    found = asdict(schedule)
-    if not found.get("panel", 1):
-        del found["panel"]
-    return found
+    """The schedule as an attribute holds it: without entries that say what is so without them (UNSAID)."""
+    return {name: value for name, value in asdict(schedule).items() if UNSAID.get(name) != value}
 
 
 def set_packed_types(kernel: KernelFunction, packings: list[Packing]) -> None:

@@ -7,16 +7,17 @@ terms, or of 512 channels where one tap has more.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from mlir import ir
-from mlir.dialects import arith
+from mlir.dialects import arith, memref
 
 from onnxc.dialects import dims
 from onnxc.passes.kernels import contraction, pointers, prefetching, scalars
 from onnxc.passes.kernels import index_math as im
-from onnxc.passes.kernels.builder import KernelBuilder
+from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.contraction import BLOCK, Arithmetic
 from onnxc.passes.kernels.conv_problem import Conv, Pixels, pixels_of
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
@@ -28,7 +29,7 @@ from onnxc.passes.kernels.register_tiles import TileColumns
 class ConvSchedule(TileColumns):
     """Register tile `rows` pixels × `vectors` of `lanes` filters; `group` row tiles a unit; `packed`: weights in
     panels; `prefetch`: how far ahead they are asked for (prefetching.prefetch_panels); `panel`: the columns of a panel,
-    0: the tile's."""
+    0: the tile's; `unroll`, `order`, `apart`: as MatmulSchedule's."""
 
     rows: int
     vectors: int
@@ -38,6 +39,9 @@ class ConvSchedule(TileColumns):
     prefetch: int = 0
     algorithm: str = "direct"
     panel: int = 0
+    unroll: int = 1
+    order: str = "rows"
+    apart: int = 0
 
 
 def pixel_grid(p: Conv, s: ConvSchedule) -> tuple[dims.Dim, dims.Dim, dims.Dim]:
@@ -60,18 +64,27 @@ class PixelTiles:
         self.row = b.dim(p.row)
         self.size = [b.dim(d) for d in p.size]
         self.exact = dims.mod(p.filters, s.width) == 0
+        self.room = self._scratch(s.rows * s.width) if s.apart else None
         pixels_of(b, p, 0, 1)  # emits the dims where they dominate every use
         if not p.dense:
             self.base = pointers.pointer(self.x.memory)
             if p.padded:
                 self.zeros = pointers.zeros(b, self.x, p.channels if isinstance(p.channels, int) else 1)
 
+    def _scratch(self, size: int) -> Buffer:
+        type_ = ir.MemRefType.get([size], scalars.element_type(self.sums.compute))
+        return Buffer(memref.alloca(type_, [], [], alignment=64), self.sums.compute, [size], [1])
+
     def run(self) -> None:
         b, p, s = self.b, self.p, self.s
         with b.loop(b.begin, b.end) as unit:
-            panel, rest = im.mod(unit, self.panels), im.floordiv(unit, self.panels)
-            group, rest = im.mod(rest, p.group), im.floordiv(rest, p.group)
-            block = self._begin(rest)
+            if s.order == "columns":
+                block, rest = im.mod(unit, self.groups), im.floordiv(unit, self.groups)
+                panel, group = im.mod(rest, self.panels), im.floordiv(rest, self.panels)
+            else:
+                panel, rest = im.mod(unit, self.panels), im.floordiv(unit, self.panels)
+                group, rest = im.mod(rest, p.group), im.floordiv(rest, p.group)
+                block = self._begin(rest)
             first = im.mul(block, s.group)
             last = im.minimum(im.add(first, s.group), self.tiles)
             start = im.mul(panel, s.width)
@@ -96,13 +109,19 @@ class PixelTiles:
         return unit
 
     def _tile(self, pixel: im.Index, rows: int) -> None:
-        pixels = pixels_of(self.b, self.p, pixel, rows)
+        self.pixel, pixels = pixel, pixels_of(self.b, self.p, pixel, rows)
         if self.one_axis:
             pixels = replace(pixels, points=[[*([0] * len(self.p.out)), im.add(pixel, r)] for r in range(rows)])
         if self.p.dense:
             start = im.add(im.mul(pixel, self.row), self.group_start)
             acc = contraction.sum_blocks(
-                self.b, self.sums, rows, self.s.vectors, self.channels, self._dense(start, rows, pixel)
+                self.b,
+                self.sums,
+                rows,
+                self.s.vectors,
+                self.channels,
+                self._dense(start, rows, pixel),
+                unroll=self.s.unroll,
             )
         else:
             acc = self._sum_taps(pixels, rows, pixel)
@@ -110,8 +129,15 @@ class PixelTiles:
         self._store(pixels, rows, acc)
 
     def _store(self, pixels: Pixels, rows: int, acc: Sequence[ir.Value]) -> None:
-        def point(r: int, v: int) -> list[im.Index]:
-            return [*pixels.points[r], self.columns[v]]
+        @functools.cache
+        def place(r: im.Index) -> list[im.Index]:
+            if isinstance(r, int):
+                return pixels.points[r]
+            at = im.add(self.pixel, r)
+            return [*([0] * len(self.p.out)), at] if self.one_axis else pixels_of(self.b, self.p, at, 1).points[0]
+
+        def point(r: im.Index, v: int) -> list[im.Index]:
+            return [*place(r), self.columns[v]]
 
         contraction.store_tile(
             self.b,
@@ -123,6 +149,7 @@ class PixelTiles:
             self.s.vectors,
             self._element,
             acc,
+            self.room,
         )
 
     def _element(self, point: Sequence[im.Index], lanes: Lanes, total: ir.Value) -> ir.Value:
@@ -162,8 +189,10 @@ class PixelTiles:
     ) -> list[ir.Value]:
         load = self._tap(pixels, rows, tap, pixel)
         if not isinstance(self.channels, int) or self.channels > BLOCK:
-            return contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.channels, load, acc)
-        return contraction.sum_products(self.b, self.sums, rows, self.s.vectors, 0, self.channels, load, acc)
+            more = {"unroll": self.s.unroll}
+            return contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.channels, load, acc, **more)
+        more = (load, acc, self.s.unroll)
+        return contraction.sum_products(self.b, self.sums, rows, self.s.vectors, 0, self.channels, *more)
 
     def _tap(self, pixels: Pixels, rows: int, tap: im.Index, pixel: im.Index) -> Callable:
         """load(k) for one tap: a pointer per pixel, to zeros in the padding."""

@@ -26,12 +26,13 @@ Multiply = Callable[[im.Index, im.Index, int], None]
 @dataclass(frozen=True)
 class PointSchedule(TileColumns):
     """Register tile of the products: `rows` tiles × `vectors` of `lanes` filters; the weights always in panels of
-    `panel` columns (0: the tile's)."""
+    `panel` columns (0: the tile's); `unroll`: terms a step of the inner loop."""
 
     rows: int
     vectors: int
     lanes: int
     panel: int = 0
+    unroll: int = 1
 
 
 def choose_products(tiles: int, channels: int, filters: int, target, panel: int = 0) -> PointSchedule:
@@ -119,7 +120,7 @@ class PointProducts:
                 [self.u.load_vector(im.add(line, v * s.lanes), s.lanes) for v in range(s.vectors)],
             )
 
-        acc = contraction.sum_blocks(self.b, self.sums, rows, s.vectors, self.channels, load)
+        acc = contraction.sum_blocks(self.b, self.sums, rows, s.vectors, self.channels, load, unroll=s.unroll)
         out = im.add(im.add(place, im.mul(row, self.filters)), column)
         for r in range(rows):
             for v in range(s.vectors):

@@ -20,6 +20,7 @@ from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.matmul import CHUNK_BYTES, COPY_BYTES
 from onnxc.passes.kernels.matmul_problem import Matmul
+from onnxc.passes.kernels.packing import UNSAID
 from onnxc.passes.kernels.register_tiles import MOST_VECTORS
 
 Schedule = Mapping[str, int | str]
@@ -27,6 +28,8 @@ Rules = Mapping[str, Collection[int | str]]
 
 MOST_GROUP = 1 << 20
 MOST_AHEAD = 256
+UNROLLED = (1, 2, 4)
+LOOPS: Rules = {"unroll": UNROLLED, "order": ("rows", "columns"), "apart": (0, 1)}
 
 
 class Refused(Exception):
@@ -58,6 +61,8 @@ def _mismatch(schedule: Schedule, allowed: Rules) -> str | None:
         if name not in allowed:
             return f"there is no entry '{name}' (there are {', '.join(sorted(allowed))})"
         if name not in schedule:
+            if name in UNSAID:
+                continue
             return f"the entry '{name}' is missing"
         if schedule[name] not in allowed[name]:
             return f"{name} = {schedule[name]} is not possible here"
@@ -95,6 +100,7 @@ def _matmul(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
         raise Refused("the copy of a panel is too large for the stack")
     return {
         **rules,
+        **LOOPS,
         "packed": (0, 1) if can_pack else (0,),
         "copied": (0,) if packed or p.n == 1 else (0, 1),
         "chunk": range(0, 1 << 20, BLOCK),  # whole blocks, so that sums are the same
@@ -112,7 +118,7 @@ def _pixels(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
 
 def _direct(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
     ahead = range(MOST_AHEAD if _number(schedule, "packed") else 1)
-    return {**_pixels(kernel, schedule, target), "prefetch": ahead}
+    return {**_pixels(kernel, schedule, target), **LOOPS, "prefetch": ahead}
 
 
 def _patch(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
@@ -153,7 +159,7 @@ def _planes(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
 
 def _points(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
     lanes = arithmetic("f32", target).lanes  # the transforms' too
-    return {**_tile(schedule, "f32", None, target), "lanes": (lanes,)}
+    return {**_tile(schedule, "f32", None, target), "lanes": (lanes,), "unroll": UNROLLED}
 
 
 def _im2col(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:

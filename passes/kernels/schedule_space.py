@@ -11,11 +11,14 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping
 
 from onnxc.dialects import dims
+from onnxc.passes.kernels import contraction
+from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.register_tiles import ranked_tiles
 
 Schedule = dict[str, "int | str"]
 
 TILES = 7  # of the register tiles that the cost model ranks
+UNROLLED = (2, 4)
 DISTANCES = (0, 1, 16, 32, 64)
 CHUNKS = (0, 512, 1024, 2048)
 
@@ -60,6 +63,39 @@ def blocks(first: Schedule) -> list[Schedule]:
     if "chunk" in first:
         found += [first | {"chunk": chunk} for chunk in CHUNKS]
     return found
+
+
+def unrolled(first: Schedule) -> list[Schedule]:
+    """The inner loop's steps of several terms."""
+    return [first | {"unroll": terms} for terms in UNROLLED]
+
+
+def other_loops(
+    kernel: KernelFunction,
+    first: Schedule,
+    groups: dims.Dim,
+    rows: dims.Dim,
+    columns: dims.Dim,
+    terms: dims.Dim,
+    target,
+) -> list[Schedule]:
+    """The same sums by other loops: the epilogue in one of its own, which lets tiles be as large as without it, panels
+    outermost where there are several `groups` of rows, and steps of several terms. All but one with `first`'s tile."""
+    found = []
+    if contraction.has_costly_epilogue(kernel):
+        ranked = ranked_tiles(rows, columns, first["lanes"], target, terms)[:2] if first["lanes"] > 1 else []
+        found += [regrouped(first, first | {"rows": r, "vectors": v, "apart": 1}) for r, v in ranked]
+    if groups != 1:
+        found.append(first | {"order": "columns", "prefetch": 0})
+    return [*found, *unrolled(first), *([first | {"apart": 1}] if len(kernel.ops) > 1 else [])]
+
+
+def with_loops(own: list[Schedule], loops: Iterable[Schedule]) -> list[Schedule]:
+    """Tiles and blocks, of which the better ones are first, with one of `loops` after every two of them."""
+    first, *rest = own
+    pairs = [rest[i : i + 2] for i in range(0, len(rest), 2)]
+    mixed = itertools.zip_longest(pairs, loops)
+    return distinct(first, (s for pair, loop in mixed for s in (*(pair or ()), loop) if s is not None))
 
 
 def scaled(value: int, factors: Iterable[float]) -> list[int]:

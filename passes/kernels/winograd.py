@@ -29,7 +29,7 @@ from onnxc.passes.kernels.point_products import (
     choose_products,
     point_panels,
 )
-from onnxc.passes.kernels.schedule_space import tile_space
+from onnxc.passes.kernels.schedule_space import tile_space, unrolled, with_loops
 from onnxc.passes.kernels.winograd_output import OutputTransform
 from onnxc.passes.kernels.winograd_points import SIZES
 
@@ -45,8 +45,8 @@ def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | st
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
     """Other register tiles of the products, the heuristic's first."""
     op, first = kernel.root, choose(kernel, target)
-    filters = Tensor.of(op.results[0].type).shape[3]
-    return tile_space(first, _tiles(kernel), filters, Tensor.of(op.operands[0].type).shape[3], target, narrow=False)
+    filters, channels = Tensor.of(op.results[0].type).shape[3], Tensor.of(op.operands[0].type).shape[3]
+    return with_loops(tile_space(first, _tiles(kernel), filters, channels, target, narrow=False), unrolled(first))
 
 
 def packings(kernel: KernelFunction) -> list[Packing]:

@@ -38,10 +38,30 @@ func.func private @k(%x: tensor<1x3x18x50xf32>, %w: tensor<8x3x3x3xf32>) -> tens
     strides = array<i64: 1, 1>} : (tensor<1x3x18x50xf32>, tensor<8x3x3x3xf32>) -> tensor<1x8x18x50xf32>
   return %0 : tensor<1x8x18x50xf32>
 }"""
+GELU = """
+func.func private @k(%x: tensor<19x70xf32>, %w: tensor<70x37xf32>) -> tensor<19x37xf32>
+    attributes {kernel.kind = "matmul", kernel.root = "onnx.MatMul"} {
+  %0 = "onnx.MatMul"(%x, %w) : (tensor<19x70xf32>, tensor<70x37xf32>) -> tensor<19x37xf32>
+  %1 = "onnx.Gelu"(%0) : (tensor<19x37xf32>) -> tensor<19x37xf32>
+  return %1 : tensor<19x37xf32>
+}"""
+SWISH = """
+func.func private @k(%x: tensor<1x7x7x20xf32>, %w: tensor<1x1x20x24xf32>, %b: tensor<1x7x1x24xf32>)
+    -> tensor<1x7x7x24xf32> attributes {kernel.kind = "conv", kernel.root = "kernel.conv"} {
+  %0 = "kernel.conv"(%x, %w) {dilations = array<i64: 1, 1>, group = 1 : i64, pads = array<i64: 0, 0, 0, 0>,
+    strides = array<i64: 1, 1>} : (tensor<1x7x7x20xf32>, tensor<1x1x20x24xf32>) -> tensor<1x7x7x24xf32>
+  %1 = "onnx.Sigmoid"(%0) : (tensor<1x7x7x24xf32>) -> tensor<1x7x7x24xf32>
+  %2 = "onnx.Mul"(%0, %1) : (tensor<1x7x7x24xf32>, tensor<1x7x7x24xf32>) -> tensor<1x7x7x24xf32>
+  %3 = "onnx.Add"(%2, %b) : (tensor<1x7x7x24xf32>, tensor<1x7x1x24xf32>) -> tensor<1x7x7x24xf32>
+  return %3 : tensor<1x7x7x24xf32>
+}"""
 KERNELS = {  # name → (text, shapes of the operands)
     "matmul": (MATMUL.format(m=19, k=70, n=37), [(19, 70), (70, 37), (37,)]),
     "deep": (MATMUL.format(m=7, k=1100, n=40), [(7, 1100), (1100, 40), (40,)]),
     "conv": (CONV.format(h=7, c=20, f="20x24", m=24, g=1), [(1, 7, 7, 20), (3, 3, 20, 24)]),
+    "groups": (CONV.format(h=7, c=40, f="20x48", m=48, g=2), [(1, 7, 7, 40), (3, 3, 20, 48)]),
+    "gelu": (GELU, [(19, 70), (70, 37)]),
+    "swish": (SWISH, [(1, 7, 7, 20), (1, 1, 20, 24), (1, 7, 1, 24)]),
     "patch": (CONV.format(h=9, c=3, f="3x20", m=20, g=1), [(1, 9, 9, 3), (3, 3, 3, 20)]),
     "depthwise": (CONV.format(h=9, c=24, f="1x24", m=24, g=24), [(1, 9, 9, 24), (3, 3, 1, 24)]),
     "planes": (PLANES, [(1, 3, 18, 50), (8, 3, 3, 3)]),
@@ -49,6 +69,7 @@ KERNELS = {  # name → (text, shapes of the operands)
 VALUES = {"rows": range(1, 15), "vectors": range(1, 7), "lanes": (4, 8, 16), "group": (1, 2, 5), "packed": (0, 1),
           "prefetch": (0, 1, 16), "chunk": (0, 512, 1024), "copied": (0, 1), "pixels": range(1, 12),
           "run": (4, 9, 16, 32, 50), "deep": (1, 2, 4)}  # fmt: skip
+LOOPS = {"unroll": (1, 2, 4), "order": ("rows", "columns"), "apart": (0, 1)}  # of those with `prefetch`
 
 
 def judge(text: str, change: dict, constants=(1,), mcpu: str = "native") -> str | None:
@@ -72,7 +93,8 @@ def test_what_is_accepted_gives_the_same_bits(name: str) -> None:
     (expected,) = plain(*inputs)
     tried = 0
     while tried < 4:
-        change = {k: dice.choice(VALUES[k]) for k in plain.schedule if k in VALUES}
+        values = VALUES | (LOOPS if "prefetch" in plain.schedule else {})
+        change = {k: dice.choice(values[k]) for k in values if k in plain.schedule or k in LOOPS}
         if judge(text, change) is None:
             tried += 1
             (result,) = compile_kernel(text, constants={1}, schedule=change)(*inputs)
@@ -97,6 +119,11 @@ def test_what_is_accepted_gives_the_same_bits(name: str) -> None:
         ("deep", {"chunk": 512, "group": "six"}, "group = 'six' is no number"),
         ("matmul", {"packed": 0, "copied": 1}, None),
         ("matmul", {"packed": 1, "copied": 1}, "copied = 1"),
+        ("matmul", {"unroll": 4, "order": "columns", "apart": 1}, None),
+        ("matmul", {"unroll": 3}, "unroll = 3 is not possible"),
+        ("matmul", {"order": "diagonal"}, "order = diagonal is not possible"),
+        ("conv", {"apart": 2}, "apart = 2 is not possible"),
+        ("depthwise", {"unroll": 2}, "no entry 'unroll'"),
         ("conv", {"algorithm": "fancy"}, "the algorithm 'fancy' is not possible here"),
         ("conv", {"algorithm": "depthwise"}, "is for one channel and one filter a group"),
         ("conv", {"algorithm": "patch", "run": 8}, "is for few channels"),
@@ -118,3 +145,20 @@ def test_weights_that_are_computed_cannot_be_packed() -> None:
 
 def test_a_narrower_machine_has_fewer_registers() -> None:
     assert "16 registers" in judge(KERNELS["matmul"][0], {"rows": 12, "vectors": 2, "lanes": 8}, mcpu="x86-64-v3")
+
+
+def test_other_loops_are_candidates() -> None:
+    """Steps of several terms, panels outermost, and a long epilogue by itself with tiles as large as without it."""
+    target = target_for("x86-64-v4")
+    for name in ("gelu", "swish", "deep"):
+        with onnx.new_context(), ir.Location.unknown():
+            module = ir.Module.parse(KERNELS[name][0])
+            function = module.body.operations[0]
+            function.attributes["kernel.constants"] = ir.DenseI64ArrayAttr.get([1])
+            kernel = KernelFunction.of(function)
+            first, *others = KINDS[kernel.kind].candidates(kernel, target)
+            assert not set(LOOPS) & set(first)
+            assert {s.get("unroll") for s in others} >= {2, 4}
+            assert all(refusal(kernel, s, target) is None for s in others)
+            tiles = [s["rows"] * s["vectors"] for s in others if s.get("apart")]
+            assert tiles and (name == "deep" or first["rows"] * first["vectors"] <= 16 < max(tiles))
