@@ -70,8 +70,8 @@ class Watched:
     def _ask(self, request: dict[str, Any]) -> Iterator[dict[str, Any]]:
         """The answers to a request. Ended where they stop before the last one."""
         if self._process is None or self._process.poll() is not None:
-            pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            self._process = subprocess.Popen(self.command, bufsize=0, start_new_session=True, **pipes)
+            pipe = subprocess.PIPE
+            self._process = subprocess.Popen(self.command, bufsize=0, stdin=pipe, stdout=pipe, start_new_session=True)
             self._said = b""
         process = self._process
         assert process.stdin is not None

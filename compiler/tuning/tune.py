@@ -40,6 +40,8 @@ COLD_BYTES = 96 << 20  # of weights: reading more than that comes from memory on
 FOR_ALGORITHMS = 0.35  # of the time, at most
 FOR_COMPARISON = 0.2  # of the time, and not more than …
 LONGEST_COMPARISON = 30.0  # seconds
+COMPARISON = 5.0  # seconds that running both takes
+COMPILATIONS = 8  # … and compiling both, times as long as taking the model to level kernels
 START = 1.0  # seconds until two processes have loaded a model
 FEW = 4  # rounds of the comparison where time is nearly out
 CLEAR = 1.05  # a gain that is beyond what cannot be seen in a kernel by itself
@@ -90,8 +92,9 @@ class Tuner:
 
     def _search(self, runner: Runner, folder: Path) -> None:
         """Algorithms, the kernels that come of them, and the algorithms that were close once more."""
-        end = self.end - min(LONGEST_COMPARISON, FOR_COMPARISON * self.budget)
-        plain = self._lower(Records(), end)
+        plain = self._lower(Records(), self.end)
+        needed = COMPARISON + COMPILATIONS * (time.monotonic() - self.start)
+        end = self.end - min(LONGEST_COMPARISON, FOR_COMPARISON * self.budget, needed)
         self.search = search = Search(self.writer(plain), runner, folder, self._found, self._told)
         convolutions = self._convolutions(Records(), end)
         search.explore(convolutions.tasks(), min(end, self.start + FOR_ALGORITHMS * self.budget), self._known)
