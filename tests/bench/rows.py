@@ -31,6 +31,8 @@ LIMITS: dict[str, Callable[[Limits], float]] = {
     "FMA": lambda limits: limits.multiply_adds(),
     "L2 copy": lambda limits: limits.copying(1 << 19),
     "L3 copy": lambda limits: limits.copying(10 << 20),
+    "L2 read": lambda limits: limits.reading(1 << 20),
+    "L3 read": lambda limits: limits.reading(4 << 20),
     "memory read": lambda limits: limits.reading(64 << 20),
 }
 rng = np.random.default_rng(0)
@@ -40,8 +42,9 @@ def matmul(m: int, k: int, n: int) -> tuple[onnx.ModelProto, dict[str, np.ndarra
     return *_model("MatMul", (m, k), (m, n), [_numbers(k, n)]), 2.0 * m * k * n
 
 
-def gemv(k: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray], float]:
-    return *_model("MatMul", (1, k), (1, k), [_numbers(k, k)]), 4.0 * k * k
+def gemv(m: int, k: int) -> tuple[onnx.ModelProto, dict[str, np.ndarray], float]:
+    """A layer of k inputs and outputs for few rows, which reads its weights and does little else."""
+    return *_model("Gemm", (m, k), (m, k), [_numbers(k, k), _numbers(k)]), 4.0 * k * k
 
 
 def conv(side: int, c: int, m: int, window: int, stride: int, group: int = 1):
@@ -62,7 +65,14 @@ def rowwise(op: str, shape: Sequence[int], constants: int):
 
 ROWS = {
     "matmul 1024³": ("FMA", lambda: matmul(1024, 1024, 1024)),
-    "gemv 4096²": ("memory read", lambda: gemv(4096)),
+    "gemv 4096²": ("memory read", lambda: gemv(1, 4096)),
+    "gemv 1024²": ("L3 read", lambda: gemv(1, 1024)),
+    "gemv 512²": ("L2 read", lambda: gemv(1, 512)),
+    "2 × 4096²": ("memory read", lambda: gemv(2, 4096)),
+    "8 × 4096²": ("memory read", lambda: gemv(8, 4096)),
+    "8 × 1024²": ("L3 read", lambda: gemv(8, 1024)),
+    "2 × 512²": ("L2 read", lambda: gemv(2, 512)),
+    "8 × 512²": ("FMA", lambda: matmul(8, 512, 512)),
     "conv 3×3": ("FMA", lambda: conv(56, 64, 64, 3, 1)),
     "conv 1×1": ("FMA", lambda: conv(56, 256, 64, 1, 1)),
     "conv 7×7/2": ("FMA", lambda: conv(224, 3, 64, 7, 2)),
