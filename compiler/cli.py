@@ -167,8 +167,9 @@ def bench_command(model: Path, **arguments: Any) -> None:
 @click.option("--strict", is_flag=True, help="Only what gives the bits of the plain sums.")
 @click.option("--resume", is_flag=True, help="Go on from the records in the output's file.")
 @click.option("--force", is_flag=True, help="Replace the records in the output's file.")
-@click.option("--runner", default="local", show_default=True, metavar="local|dask://HOST:PORT|bundle",
-              help="Where candidates are measured: here, by a Dask cluster, or elsewhere from a file.")  # fmt: skip
+@click.option("--runner", default="local", show_default=True, metavar="WHERE",
+              help="Where candidates are measured: local; ssh:[USER@]HOST; dask://HOST:PORT; 'COMMAND {bundle}'; "
+              "program or bundle: from a file.")  # fmt: skip
 @click.option("--merge", is_flag=True, help="Join records and results of bundles, given in place of MODEL.")
 @click.option("--target", metavar="TRIPLE", help="Of the machine that measures (default: this one's kind).")
 @compile_options

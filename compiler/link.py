@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -35,6 +36,19 @@ def link_shared(objects: Sequence[Object], out: Path, *, soname: str, export: Se
         publish({out: linked})
 
 
+def link_program(objects: Sequence[Object], out: Path, *, tail: Sequence[bytes | Path]) -> None:
+    """Writes an executable that needs no library at all; `tail`, bytes and files, follows it in its file."""
+    with scratch_beside(out) as scratch:
+        linked = scratch / "linked"
+        options = ["-static", "-z", "noexecstack", "--build-id=none", "-O2", "--gc-sections", "--strip-all"]
+        _run_zig("ld.lld", [*options, "-o", str(linked), *_as_files(objects, scratch)])
+        with linked.open("ab") as file:
+            for part in tail:
+                file.write(part if isinstance(part, bytes) else part.read_bytes())
+        linked.chmod(0o755)
+        publish({out: linked})
+
+
 def link_relocatable(objects: Sequence[Object], out: Path, *, export: Sequence[str]) -> None:
     """Writes one object file in which every symbol but `export` is local, so that two models link into one program."""
     with scratch_beside(out) as scratch:
@@ -56,6 +70,13 @@ def write_output(out: Path, data: bytes) -> None:
     with scratch_beside(out) as scratch:
         (scratch / "data").write_bytes(data)
         publish({out: scratch / "data"})
+
+
+def copy_output(made: Path, out: Path) -> None:
+    """Writes a copy of a file, whole or not at all, which may be executed if that one may."""
+    with scratch_beside(out) as scratch:
+        shutil.copy(made, scratch / "copy")
+        publish({out: scratch / "copy"})
 
 
 def check_output(out: Path) -> None:

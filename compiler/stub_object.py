@@ -52,6 +52,17 @@ def compile_timing(triple: str, *, cache: ObjectCache | None = None) -> bytes:
     return _kept(cache, (source, target), lambda: _compile(source, target))
 
 
+def compile_measuring(triple: str, *, cache: ObjectCache | None = None) -> bytes:
+    """The object of measure.c, which is all of a program that measures candidates but these and their plan."""
+    source, target = '#include "measure.c"\n', zig_target(triple)
+    return _kept(cache, (source, target), lambda: _compile(source, target))
+
+
+def compile_plan(source: str, triple: str) -> bytes:
+    """The object of the tables that such a program reads (plan.h)."""
+    return _compile(source, zig_target(triple))
+
+
 def _kept(cache: ObjectCache | None, parts: tuple[str, ...], make: Callable[[], bytes]) -> bytes:
     if cache is None:
         return make()

@@ -73,6 +73,10 @@ def _measured(folder: Path, path: Path, told: Told) -> Result:
     return {**answer, "results": results}
 
 
+class MeasuringFailed(RuntimeError):
+    """A worker could not measure a bundle; the message is what it said."""
+
+
 def measure_archive(data: bytes) -> list[Result]:
     """The results of a bundle that comes as a zip's bytes: what a worker of another machine calls.
 
@@ -84,7 +88,7 @@ def measure_archive(data: bytes) -> list[Result]:
         command = [sys.executable, "-m", "onnxc.runtime.measure", str(bundle), "-o", str(results)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode:
-            raise RuntimeError(done.stderr.strip() or f"the process that measures ended with {done.returncode}")
+            raise MeasuringFailed(done.stderr.strip() or f"the process that measures ended with {done.returncode}")
         return json.loads(results.read_text("utf-8"))["results"]
 
 

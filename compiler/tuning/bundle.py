@@ -1,7 +1,8 @@
 """This file writes bundles: a folder with tasks as machine code, weights and a manifest, which measure.py runs.
 
     manifest.json      tasks, their buffers, their candidates as lists of calls
-    candidates.so      every candidate's kernels, and the timing entry (timing.c)
+    candidates.so      every candidate's kernels, and the timing entry (timing.c); or, for devices without Python,
+    measure            all of it as one program (program.py)
     HASH.bin           weights, packed as a candidate wants them
 Self-contained: the machine that measures needs neither the model nor the compiler.
 """
@@ -33,6 +34,7 @@ from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.packing import Packing, set_packed_types
 from onnxc.runtime.measure import FORMAT
 from onnxc.stub_object import compile_timing
+from onnxc.tuning.program import write_program
 from onnxc.tuning.tasks import Buffer, Call, Candidate, Task
 
 LIBRARY = "candidates.so"
@@ -61,10 +63,13 @@ class Portion:
 
 
 class BundleWriter:
-    """Writes bundles for one target: `threads` as in the model's runs, `cold_bytes` of weights between two uses."""
+    """Writes bundles for one target: `threads` as in the model's runs, `cold_bytes` of weights between two uses.
 
-    def __init__(self, pool: CompilePool, threads: int, cold_bytes: int) -> None:
-        self.pool, self.threads, self.cold_bytes = pool, threads, cold_bytes
+    `form`: what the runner wants, "library" or "program".
+    """
+
+    def __init__(self, pool: CompilePool, threads: int, cold_bytes: int, form: str = "library") -> None:
+        self.pool, self.threads, self.cold_bytes, self.form = pool, threads, cold_bytes, form
 
     def estimate(self, task: Task) -> float:
         """Nanoseconds of a run of the model that go into a task, by the kernels' own estimates; 0: not to be built."""
@@ -93,11 +98,14 @@ class BundleWriter:
             tasks.append(_Writer(folder, portion, self.cold_bytes).facts(chosen))
         export = list(dict.fromkeys(export))  # candidates share kernels
         code = [objects[name] for name in export]
+        facts = {"format": FORMAT, "onnxc": __version__, "target": self.pool.target.key, "threads": self.threads}
+        manifest = {**facts, "tasks": tasks}
+        (folder / "manifest.json").write_text(json.dumps(manifest, indent=1) + "\n", "utf-8")
+        if self.form == "program":
+            write_program(folder, manifest, code, self.pool.target, self.pool.cache)
+            return taken
         timing = compile_timing(self.pool.target.triple, cache=self.pool.cache)
         link_shared([*code, timing], folder / LIBRARY, soname=LIBRARY, export=[*export, *ENTRIES])
-        manifest = {"format": FORMAT, "onnxc": __version__, "target": self.pool.target.key, "threads": self.threads}
-        text = json.dumps({**manifest, "tasks": tasks}, indent=1)
-        (folder / "manifest.json").write_text(text + "\n", "utf-8")
         return taken
 
     def _build(self, candidate: Candidate) -> list[Built] | None:

@@ -17,11 +17,17 @@ from onnxc.options import Options
 from onnxc.progress import Progress
 from onnxc.terminal import Terminal
 from onnxc.tuning.chosen import shortened
+from onnxc.tuning.elsewhere import read_lines
 from onnxc.tuning.records import Records
 from onnxc.tuning.runners import runner_for
 from onnxc.tuning.tune import Summary, Tuner, merge, read_results
 from onnxc.variants import read_spec
 
+#: runners that only write what is to be measured: its form, and what to do with it
+BUNDLES = {
+    "bundle": ("library", "python -m onnxc.runtime.measure {} -o results.json"),
+    "program": ("program", "{} > results.json"),
+}
 SHOWN = 12  # records, those that save most
 
 
@@ -44,9 +50,10 @@ def tune(files: Sequence[Path], arguments: dict[str, Any]) -> None:
     with Terminal(options.verbose) as terminal, temporary_folder() as folder:
         known = _known(arguments, output, terminal)
         tuner = Tuner(model, options, known, output, threads=arguments["threads"], progress=terminal)
-        if arguments["runner"] == "bundle":
-            count = tuner.write_bundle(folder / "bundle", arguments["budget"])
-            sys.stdout.write(f"{output}: {count} problems; python -m onnxc.runtime.measure {output} -o results.json\n")
+        if arguments["runner"] in BUNDLES:
+            form, how = BUNDLES[arguments["runner"]]
+            count = tuner.write_bundle(folder / "bundle", arguments["budget"], form)
+            sys.stdout.write(f"{output}: {count} problems; on the device: {how.format(output)}\n")
             return
         with runner_for(arguments["runner"], tuner.target) as runner:
             summary = tuner.run(runner, folder, arguments["budget"])
@@ -130,12 +137,20 @@ def _records(path: Path) -> tuple[Records, list[str]]:
         records, warnings = Records.read(path)
         return records, shortened(warnings, path)
     try:
-        return read_results(json.loads(path.read_text("utf-8")), path)
+        return read_results(_results(path.read_text("utf-8")), path)
     except OSError as error:
         raise OnnxcError(f"cannot be read: {error.strerror}", file=path, exit_code=UNREADABLE) from error
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         why = f"{type(error).__name__}: {error}"
         raise OnnxcError("holds no results of a bundle", file=path, why=why, exit_code=UNREADABLE) from error
+
+
+def _results(text: str) -> dict[str, Any]:
+    """What `python -m onnxc.runtime.measure` wrote, or what a program that measures printed."""
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError:
+        return read_lines(text)
 
 
 def report(model: Path, tuner: Tuner, summary: Summary) -> str:

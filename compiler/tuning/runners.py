@@ -1,4 +1,5 @@
-"""This file has bundles measured: here, in a process of its own, or by the workers of a `concurrent.futures` executor.
+"""This file has bundles measured: here, in a process of its own, by the workers of a `concurrent.futures` executor, or
+by a command (elsewhere.py).
 
 There is no scheduler of our own: machines that measure are workers of whatever engine offers an executor, such as Dask.
 """
@@ -8,26 +9,34 @@ from __future__ import annotations
 import contextlib
 import io
 import platform
+import re
 import zipfile
 from collections.abc import Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import CancelledError, Executor, Future
 from pathlib import Path
 from typing import Any, Protocol
 
 from onnxc.errors import UNREADABLE, OnnxcError
 from onnxc.leftovers import ended_at_ctrl_c
 from onnxc.runtime.errors import LoadError
-from onnxc.runtime.measure import measure_archive
+from onnxc.runtime.measure import MeasuringFailed, measure_archive
 from onnxc.runtime.watched import Watched
 from onnxc.targets import Target
+from onnxc.tuning.elsewhere import CommandRunner, ssh_command
 
 Results = list[dict[str, Any]]
+RUNNERS = "local, ssh:[USER@]HOST[:PORT], dask://HOST:PORT, a command with {bundle} in it, program or bundle"
 
 
 class Runner(Protocol):
-    """Measures bundles; `width` of them at a time are worth while."""
+    """Measures bundles of a `form` (bundle.py); `width` of them at a time are worth while.
+
+    `here`: whether what it measures holds for this machine, so that the whole model can be measured here as well.
+    """
 
     width: int
+    form: str
+    here: bool
 
     def submit(self, folder: Path) -> Future[Results]:
         """The results of the bundle's tasks. The folder is not read any more once this returns."""
@@ -38,6 +47,8 @@ class LocalRunner:
     """Measures on this machine, in a process that loads neither the compiler nor the model."""
 
     width = 1
+    form = "library"
+    here = True
 
     def __init__(self) -> None:
         self._measuring = Watched()
@@ -57,11 +68,44 @@ class LocalRunner:
 class ExecutorRunner:
     """Measures on the workers of an executor; each needs numpy, ml_dtypes and onnxc's runtime."""
 
+    form = "library"
+    here = True
+
     def __init__(self, executor: Executor, width: int) -> None:
         self.executor, self.width = executor, width
 
     def submit(self, folder: Path) -> Future[Results]:
-        return self.executor.submit(measure_archive, archived(folder))
+        """As any runner's; what goes wrong on a worker, or with the engine, is an OnnxcError."""
+        told: Future[Results] = Future()
+
+        def tell(done: Future[Results]) -> None:
+            try:
+                error = done.exception()
+            except CancelledError as cancelled:
+                error = cancelled
+            if error is None:
+                told.set_result(done.result())
+            else:
+                told.set_exception(WorkerFailed(error))
+
+        try:
+            self.executor.submit(measure_archive, archived(folder)).add_done_callback(tell)
+        except Exception as error:  # engines raise errors of their own
+            raise WorkerFailed(error) from error
+        return told
+
+
+class WorkerFailed(OnnxcError):
+    """An executor's worker gave no results: `why` says what it, or the engine, said."""
+
+    def __init__(self, error: BaseException) -> None:
+        said = " ".join(str(error).split()) or "it says nothing more"
+        super().__init__(
+            "a worker of the executor cannot measure",
+            why=(said if isinstance(error, MeasuringFailed) else f"{type(error).__name__}: {said}")[:500],
+            hint="each worker needs numpy, ml_dtypes and the same onnxc (pip install --no-deps onnxc)",
+            exit_code=UNREADABLE,
+        )
 
 
 def archived(folder: Path) -> bytes:
@@ -75,12 +119,12 @@ def archived(folder: Path) -> bytes:
 
 @contextlib.contextmanager
 def runner_for(name: str, target: Target) -> Iterator[Runner]:
-    """`local`, or `dask://HOST:PORT`: the workers of that Dask scheduler. The target's code must run there."""
+    """The runner of that name, see RUNNERS. The target's code must run there."""
     if name == "local":
         if target.arch != platform.machine():
             raise OnnxcError(
                 f"code for {target.arch} cannot be measured on this {platform.machine()}",
-                hint="--runner bundle, and python -m onnxc.runtime.measure on the device",
+                hint="--runner ssh:HOST, or --runner program, which writes what is to be run on the device",
                 exit_code=UNREADABLE,
             )
         runner = LocalRunner()
@@ -92,8 +136,12 @@ def runner_for(name: str, target: Target) -> Iterator[Runner]:
     elif name.startswith("dask://"):
         with _dask(f"tcp://{name.removeprefix('dask://')}") as runner:
             yield runner
+    elif name.startswith("ssh:"):
+        yield CommandRunner(ssh_command(name), name)
+    elif re.search(r"[\s{}]", name):
+        yield CommandRunner(name)
     else:
-        raise OnnxcError(f"'{name}' is no runner", hint="local, dask://HOST:PORT or bundle", exit_code=UNREADABLE)
+        raise OnnxcError(f"'{name}' is no runner", hint=RUNNERS, exit_code=UNREADABLE)
 
 
 @contextlib.contextmanager

@@ -19,7 +19,7 @@ from onnxc.errors import OnnxcError
 from onnxc.passes.kernels.schedule_space import crossed
 from onnxc.tuning.bundle import BundleWriter, Portion
 from onnxc.tuning.records import Record
-from onnxc.tuning.runners import Results, Runner
+from onnxc.tuning.runners import Results, Runner, WorkerFailed
 from onnxc.tuning.tasks import Candidate, Task
 
 PROFILED = 8  # problems that are timed at a time, so that time is looked at in between
@@ -207,6 +207,8 @@ def _first(future: Future[Results]) -> dict[str, Any]:
     """The result of a bundle of one problem; whatever a worker elsewhere comes to is that problem's error."""
     try:
         return future.result()[0]
+    except WorkerFailed as failed:
+        return {"error": failed.why}
     except OnnxcError:
         raise
     except Exception as error:  # an engine's own: a worker was killed, the connection broke

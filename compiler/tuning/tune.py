@@ -18,7 +18,7 @@ from onnxc.bench import Plan
 from onnxc.cache import user_cache
 from onnxc.compile_pool import CompilePool
 from onnxc.feeds import complete_feeds
-from onnxc.link import write_output
+from onnxc.link import copy_output, write_output
 from onnxc.options import Options
 from onnxc.progress import SILENT, Progress
 from onnxc.runtime import InferenceSession
@@ -26,6 +26,7 @@ from onnxc.targets import target_for
 from onnxc.tuning.bundle import BundleWriter, Portion
 from onnxc.tuning.extraction import Lowered, lower
 from onnxc.tuning.problems import Convolutions, kernel_tasks
+from onnxc.tuning.program import PROGRAM
 from onnxc.tuning.records import FORMAT as RECORDS
 from onnxc.tuning.records import Record, Records, Unusable, parse_record
 from onnxc.tuning.runners import Runner, archived
@@ -76,6 +77,7 @@ class Tuner:
         self.start = time.monotonic()
         self.budget = 0.0
         self.search: Search | None = None
+        self.here = True  # what is measured holds for this machine
 
     def run(self, runner: Runner, folder: Path, budget: float) -> Summary:
         """Tunes for about `budget` seconds; `folder` is for temporary files."""
@@ -84,6 +86,7 @@ class Tuner:
             self._write()  # so that whatever ends this, there is a file
         self.progress.say(f"tuning {self.model.name} for {self.target}, about {budget:.0f} s")
         self.progress.stage("tuning", 0, int(budget))
+        self.here = runner.here
         with contextlib.suppress(TimeIsUp):
             self._search(runner, folder)
         summary = self._finish(folder)
@@ -95,7 +98,7 @@ class Tuner:
         plain = self._lower(Records(), self.end)
         needed = COMPARISON + COMPILATIONS * (time.monotonic() - self.start)
         end = self.end - min(LONGEST_COMPARISON, FOR_COMPARISON * self.budget, needed)
-        self.search = search = Search(self.writer(plain), runner, folder, self._found, self._told)
+        self.search = search = Search(self.writer(plain, runner.form), runner, folder, self._found, self._told)
         convolutions = self._convolutions(Records(), end)
         search.explore(convolutions.tasks(), min(end, self.start + FOR_ALGORITHMS * self.budget), self._known)
         near = {s.task.signature: s.rivals(NEAR)[:1] for s in search.states}
@@ -139,16 +142,21 @@ class Tuner:
     def end(self) -> float:
         return self.start + self.budget
 
-    def write_bundle(self, folder: Path, budget: float) -> int:
-        """Writes all problems, the convolutions and the kernels as records have it so far, as the output: a bundle.
+    def write_bundle(self, folder: Path, budget: float, form: str = "library") -> int:
+        """Writes all problems, the convolutions and the kernels as records have it so far, as the output: a bundle, a
+        zip or (`form`) a program.
 
         Each may take its share of `budget` seconds to be measured.
         """
         plain = self._lower(self.records)
         tasks = [*self._convolutions(Records(), math.inf).tasks(), *kernel_tasks(plain)]
         seconds = budget / max(1, len(tasks))
-        self.writer(plain).write(folder, [Portion(task, range(len(task.candidates)), seconds) for task in tasks])
-        write_output(self.output, archived(folder))
+        portions = [Portion(task, range(len(task.candidates)), seconds) for task in tasks]
+        self.writer(plain, form).write(folder, portions)
+        if form == "program":
+            copy_output(folder / PROGRAM, self.output)
+        else:
+            write_output(self.output, archived(folder))
         return len(tasks)
 
     @property
@@ -158,11 +166,11 @@ class Tuner:
     def _lower(self, records: Records, until: float = math.inf) -> Lowered:
         return lower(self.model, replace(self.options, tuning=records), progress=TimeLimit(until))
 
-    def writer(self, lowered: Lowered) -> BundleWriter:
+    def writer(self, lowered: Lowered, form: str = "library") -> BundleWriter:
         """Weights that together do not stay in the second cache are cold in each run of the model."""
         size = lowered.weight_bytes
         cold = min(size, COLD_BYTES) if size > self.target.l2_bytes else 0
-        return BundleWriter(self.pool, self.threads, cold)
+        return BundleWriter(self.pool, self.threads, cold, form)
 
     def _known(self, task: Task) -> Candidate | None:
         """The candidate that an earlier record names."""
@@ -194,7 +202,7 @@ class Tuner:
     def _finish(self, folder: Path) -> Summary:
         better = [state for state in self.states if state.best]
         comparison, dropped = None, ""
-        if better:
+        if better and self.here:
             with contextlib.suppress(TimeIsUp):
                 comparison = self._compare(folder)
                 if comparison.slower:

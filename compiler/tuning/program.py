@@ -1,0 +1,118 @@
+"""This file writes a bundle as one program that needs nothing on the device but Linux: neither Python nor a C library.
+
+It is measure.c with the candidates' kernels and a plan (plan.h), tables in C; the weights follow it in its file.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes  # noqa: F401  (numpy learns bfloat16)
+import numpy as np
+
+from onnxc.cache import ObjectCache
+from onnxc.descriptor import quote
+from onnxc.errors import UNREADABLE, OnnxcError
+from onnxc.link import link_program
+from onnxc.runtime import interleaved
+from onnxc.runtime.candidates import MOST_COPIES
+from onnxc.runtime.measure import ARCHITECTURES, LONGEST
+from onnxc.stub_object import compile_measuring, compile_plan
+from onnxc.targets import Target
+
+PROGRAM = "measure"
+_MAGIC = b"onnxc-w1"
+_FLOATS = {"float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64"}
+
+
+def write_program(
+    folder: Path, manifest: Mapping[str, Any], objects: Sequence[bytes], target: Target, cache: ObjectCache | None
+) -> Path:
+    """The program for a bundle's manifest, with the weights that lie in `folder`; its path there.
+
+    OnnxcError where there is no such program for the target.
+    """
+    if target.arch not in ARCHITECTURES or "linux" not in target.triple:
+        raise OnnxcError(
+            f"there is no program that measures on {target.triple}",
+            hint=f"Linux on {', '.join(ARCHITECTURES)}",
+            exit_code=UNREADABLE,
+        )
+    triple, out = f"{target.arch}-linux-gnu", folder / PROGRAM
+    offsets, tail, size = _weights(folder, manifest["tasks"])
+    plan = compile_plan(plan_source(manifest, offsets), triple)
+    trailer = _MAGIC + size.to_bytes(8, "little")
+    link_program([compile_measuring(triple, cache=cache), plan, *objects], out, tail=[*tail, trailer])
+    return out
+
+
+def _weights(folder: Path, tasks: Iterable[Mapping[str, Any]]) -> tuple[dict[str, int], list[bytes | Path], int]:
+    """Each weights file's offset, what follows the program, and how many bytes these are."""
+    files = sorted({b["file"] for task in tasks for b in task["buffers"].values() if "file" in b})
+    offsets: dict[str, int] = {}
+    tail: list[bytes | Path] = []
+    size = 0
+    for file in files:
+        offsets[file] = size
+        tail.append(folder / file)
+        size += (folder / file).stat().st_size
+    return offsets, tail, size
+
+
+def plan_source(manifest: Mapping[str, Any], offsets: Mapping[str, int]) -> str:
+    """The plan in C."""
+    tasks = manifest["tasks"]
+    head = {**{k: v for k, v in manifest.items() if k != "tasks"}, "tasks": len(tasks)}
+    symbols = sorted({s["symbol"] for t in tasks for c in t["candidates"] for s in c["steps"]})
+    lines = ['#include "plan.h"', *(f"extern void {s}(const int64_t *, int64_t, int64_t);" for s in symbols)]
+    rows = [_task(lines, f"t{n}", task, offsets) for n, task in enumerate(tasks)]
+    rules = (
+        *(interleaved.ROUNDS, interleaved.FEW, interleaved.SOME, interleaved.MOST_RUNS, MOST_COPIES),
+        *(float(interleaved.BLOCK_NANOSECONDS), interleaved.FASTER, interleaved.HOPELESS, interleaved.BEYOND_DOUBT),
+        LONGEST,
+    )
+    lines += [
+        _array("plan_task", "tasks", rows),
+        f"const plan onnxc_plan = {{{quote(json.dumps(head))}, tasks, {len(tasks)}, {manifest['threads']}, "
+        f"{{{', '.join(map(str, rules))}}}}};",
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _task(lines: list[str], name: str, task: Mapping[str, Any], offsets: Mapping[str, int]) -> str:
+    """Adds a task's tables; its own row."""
+    numbers = {known: i for i, known in enumerate(task["buffers"])}
+    buffers = [_buffer(known, buffer, offsets) for known, buffer in task["buffers"].items()]
+    rows = []
+    for n, candidate in enumerate(task["candidates"]):
+        steps = []
+        for k, step in enumerate(candidate["steps"]):
+            arguments = f"{name}_{n}_{k}"
+            known = [f"{{0, {numbers[a]}}}" if isinstance(a, str) else f"{{{a}, -1}}" for a in step["args"]]
+            lines.append(_array("plan_argument", arguments, known))
+            counts = (len(step["args"]), step["extent"], step["round"], step["picoseconds"])
+            steps.append(f"{{{step['symbol']}, {arguments}, {', '.join(map(str, counts))}}}")
+        lines.append(_array("plan_step", f"{name}_{n}", steps))
+        choice = quote(json.dumps(candidate["choice"]))
+        rows.append(f"{{{name}_{n}, {len(steps)}, {float(candidate['tolerance'])}, {choice}}}")
+    lines += [_array("plan_buffer", f"{name}_b", buffers), _array("plan_candidate", f"{name}_c", rows)]
+    counts = (len(buffers), len(rows), task["reference"], task["cold_bytes"], float(task["seconds"]))
+    return f"{{{quote(json.dumps(task['name']))}, {name}_b, {name}_c, {', '.join(map(str, counts))}}}"
+
+
+def _buffer(name: str, buffer: Mapping[str, Any], offsets: Mapping[str, int]) -> str:
+    dtype, role = np.dtype(buffer["dtype"]), buffer["role"].upper()
+    kind = _FLOATS.get(dtype.name)
+    if kind is None:  # bytes of a code of their own may be any; wider integers are often indices
+        whole = dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize > 1) or "int4" in dtype.name
+        kind = "ZEROS_AND_ONES" if whole else "ANY_BYTES"
+    facts = (buffer["bytes"], offsets.get(buffer.get("file", ""), 0), f"{zlib.crc32(name.encode())}u", role, kind)
+    return f"{{{quote(name)}, {', '.join(map(str, facts))}, {dtype.itemsize}}}"
+
+
+def _array(kind: str, name: str, rows: Sequence[str]) -> str:
+    return f"static const {kind} {name}[] = {{{', '.join(rows) or '{0}'}}};"
