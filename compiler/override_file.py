@@ -10,13 +10,14 @@ precision = "f64"
 
 from __future__ import annotations
 
+import difflib
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from onnxc.errors import UNREADABLE, OnnxcError
-from onnxc.passes.overrides import Override
+from onnxc.passes.overrides import HIGHEST, PRECISIONS, Override
 from onnxc.tuning.records import LARGEST
 
 if sys.version_info >= (3, 11):
@@ -25,7 +26,12 @@ else:
     import tomli as tomllib
 
 KINDS: dict[str, type] = {"algorithm": str, "schedule": dict, "precision": str, "strict": bool}
-PRECISIONS = ("f64",)
+#: what other tools call what a node is to compute in → what it is here
+OTHER_NAMES = {
+    **dict.fromkeys(("double", "float64", "fp64", "F64"), "f64"),
+    **dict.fromkeys(("float", "single", "float32", "fp32", "F32"), "f32"),
+    **dict.fromkeys(("strict", "exact", "ieee", "high", "HIGHEST"), HIGHEST),
+}
 
 
 def read_overrides(path: Path) -> tuple[Override, ...]:
@@ -54,17 +60,22 @@ def _override(pattern: str, table: Any, origin: str) -> Override:
     if not isinstance(table, Mapping):
         raise wrong("this is an entry, not a table", hint='["PATTERN"] begins the table of a pattern of node names')
     for name, value in table.items():
+        close = difflib.get_close_matches(name, KINDS, n=1)
         if isinstance(value, Mapping) and name not in KINDS:
             raise wrong(f"there is a table '{name}' inside", hint='put a pattern that has dots into quotes: ["a.b"]')
         if name not in KINDS:
-            raise wrong(f"'{name}' cannot be overridden", hint=f"what can be: {', '.join(KINDS)}")
+            raise wrong(
+                f"'{name}' cannot be overridden", hint=f"{close[0]}?" if close else f"what can be: {', '.join(KINDS)}"
+            )
         if not isinstance(value, KINDS[name]):
             raise wrong(f"{name} = {_shown(value)} is not possible", hint=_example(name))
     if table.get("algorithm") == "":
         raise wrong("algorithm = '' is not possible", hint=_example("algorithm"))
-    if table.get("precision", PRECISIONS[0]) not in PRECISIONS:
-        why = "a node computes in the precision of its tensors, or in f64"
-        raise wrong(f"precision = '{table['precision']}' cannot be honoured: {why}")
+    if (precision := table.get("precision", PRECISIONS[0])) not in PRECISIONS:
+        meant = OTHER_NAMES.get(precision)
+        why = "a node computes in the precision of its tensors, or in a wider one"
+        hint = f"one of {', '.join(PRECISIONS)}" if meant is None else f'precision = "{meant}"'
+        raise wrong(f"precision = {_shown(precision)} cannot be honoured: {why}", hint=hint)
     if table.get("strict") is False:
         raise wrong("strict = false cannot be honoured: without --strict no node is strict anyhow")
     for name, value in table.get("schedule", {}).items():

@@ -34,7 +34,7 @@ def apply_choices(program: Program) -> None:
     done: set[str] = set()
     for function in functions(program.module):
         for op in map(OnnxOp, operations(function.regions[0].blocks[0])):
-            override = asked(program, op.node, "algorithm") or asked(program, op.node, "strict")
+            override = asked(program, op.node, "algorithm") or asked(program, op.node, "plain")
             if op.op.name != "kernel.conv":
                 if override is not None and override.algorithm is not None:
                     others.setdefault(override.origin, (override, op))
@@ -58,10 +58,10 @@ def apply_choices(program: Program) -> None:
 
 def _asked_for(program: Program, override: Override, op: OnnxOp) -> str | None:
     """What the user wants for the convolution."""
-    strict = override.strict or program.options.strict
+    strict = override.plain or program.options.strict
     can = applicable_algorithms(op, program.options.target, strict)
     if override.algorithm is None:
-        return can[0] if override.strict else None
+        return can[0] if override.plain else None
     if override.algorithm in can:
         return override.algorithm
     why = f"this convolution can be done by {', '.join(can)}"

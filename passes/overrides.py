@@ -6,10 +6,16 @@ import difflib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from onnxc.dialects.errors import UNREADABLE, OnnxcError
-from onnxc.passes.contract import Program
+
+if TYPE_CHECKING:
+    from onnxc.passes.contract import Program
+
+#: what a node may be asked to compute in; HIGHEST: at least f32, in the plain order, with its own weights
+HIGHEST = "highest"
+PRECISIONS = ("f64", "f32", HIGHEST)
 
 
 @dataclass(frozen=True)
@@ -26,6 +32,11 @@ class Override:
     precision: str | None = None
     strict: bool = False
 
+    @property
+    def plain(self) -> bool:
+        """Whether only algorithms that give the plain sum's bits will do."""
+        return self.strict or self.precision == HIGHEST
+
     def matches(self, node: str) -> bool:
         return fnmatchcase(node, self.pattern)
 
@@ -39,9 +50,15 @@ def overrides(program: Program) -> tuple[Override, ...]:
 
 
 def asked(program: Program, node: str, what: str) -> Override | None:
-    """The last override that matches the node and asks for `what` (a field's name)."""
+    """The last override that matches the node and asks for `what` (a field's or a property's name)."""
     found = [o for o in overrides(program) if o.matches(node) and getattr(o, what)]
     return found[-1] if found else None
+
+
+def keeps_its_own(program: Program, node: str) -> bool:
+    """Whether nothing may be folded into the node, nor the node into another."""
+    override = asked(program, node, "precision")
+    return override is not None and override.precision == HIGHEST
 
 
 def warn_of_strangers(program: Program, nodes: Iterable[str]) -> None:

@@ -52,7 +52,7 @@ def attention(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
     if softmax.attr("axis", -1) not in (-1, 3) or not rw.single_use(softmax.operands[0]):
         return None
     scores = _scores(softmax.operands[0], rw)
-    if scores is None:
+    if scores is None or rw.keeps_its_own(op.node) or rw.keeps_its_own(softmax.node):
         return None
     k = _untransposed(scores.transposed_k, rw)
     heads = {Tensor.of(value.type).dims[1] for value in (scores.q, k, v)}

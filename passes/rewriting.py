@@ -7,6 +7,7 @@ neighbours again.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ from onnxc.dialects.onnx import OnnxOp, is_onnx
 from onnxc.dialects.weights import WeightStore
 from onnxc.passes.effects import may_erase
 from onnxc.passes.graph_builder import GraphBuilder
+from onnxc.passes.overrides import keeps_its_own
 
 if TYPE_CHECKING:
     from onnxc.passes.contract import Program
@@ -57,8 +59,9 @@ def match_signature(function: ir.Operation) -> None:
 class Rewriter(GraphBuilder):
     """What a rule may ask of the IR around its op, and its way to create ops: just before the op, at its location."""
 
-    def __init__(self, weights: WeightStore) -> None:
+    def __init__(self, weights: WeightStore, keeps_its_own: Callable[[str], bool] = lambda node: False) -> None:
         super().__init__(weights)
+        self.keeps_its_own = keeps_its_own  # node → whether it asks to be computed as it stands (overrides.py)
         # By first result: an operation's own hash changes with its operands and attributes.
         self._work: dict[ir.Value, ir.Operation] = {}
 
@@ -121,7 +124,7 @@ class Rewriter(GraphBuilder):
 
 def rewrite(program: Program, rules: Mapping[str, Sequence[Rule]]) -> int:
     """Applies `rules` to every function of the program; returns the number of rewrites."""
-    rewriter = Rewriter(program.weights)
+    rewriter = Rewriter(program.weights, functools.partial(keeps_its_own, program))
     order = [op for function in functions(program.module) for op in operations(function.regions[0].blocks[0])]
     with program.module.context:
         changes = rewriter.run(rules, order)

@@ -13,10 +13,11 @@ SCALABLE = ("Conv", "ConvTranspose", "Gemm", "MatMul")
 
 
 def scaled(op: OnnxOp, factor: np.ndarray, term: np.ndarray, rw: Rewriter) -> ir.Value | None:
-    """The contraction with `factor` and `term` (f64) in its weights; None where they are not one number a channel."""
+    """The contraction with `factor` and `term` (f64) in its weights; None where they are not one number a channel, or
+    where the user wants it to keep its own weights."""
     weights = rw.array(op.operands[1])
     result = Tensor.of(op.results[0].type)
-    if weights is None or result.shape is None:
+    if weights is None or result.shape is None or rw.keeps_its_own(op.node):
         return None
     channels = _channels(op, weights)
     axis = 1 if op.name.startswith("Conv") else len(result.shape) - 1
@@ -87,7 +88,7 @@ def is_padded(op: OnnxOp) -> bool:
 def absorbed(op: OnnxOp, x: ir.Value, factor: np.ndarray, term: np.ndarray, rw: Rewriter) -> ir.Value | None:
     """A Conv of x * factor + term (f64) as one of x, or of x + term / factor where pads are zeros of the product."""
     weights, tensor = rw.array(op.operands[1]), Tensor.of(x.type)
-    if weights is None:
+    if weights is None or rw.keeps_its_own(op.node):
         return None
     channels, groups = weights.shape[1] * op.attr("group", 1), op.attr("group", 1)
     factors, terms = (along_channels(array, weights.ndim, 1, channels) for array in (factor, term))

@@ -103,6 +103,13 @@ int clock_gettime(clockid_t clock, struct timespec *t) {
 
 pid_t getpid(void) { return (pid_t)CALL(SYS_getpid, 0); }
 
+int sched_getcpu(void) {
+    uint32_t cpu = 0;
+    return CALL(SYS_getcpu, ADDRESS(&cpu)) < 0 ? -1 : (int)cpu;
+}
+
+int sched_yield(void) { return (int)CALL(SYS_sched_yield, 0); }
+
 int getrusage(int who, struct rusage *used) { return (int)CALL(SYS_getrusage, who, ADDRESS(used)); }
 
 /* Zeros, of whole pages; NULL: there are no more. */

@@ -240,10 +240,10 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert len(read_lines(results)["results"]) == 2
     done = run("--merge", tmp_path / "results.json", "-o", tmp_path / "r.jsonl")
     assert done.returncode == 0 and len(Records.read(tmp_path / "r.jsonl")[0]) == 2
-    done = run(model, "-o", tmp_path / "r.jsonl", "--runner", "false {bundle}")
+    done = run(model, "-o", tmp_path / "other.jsonl", "--runner", "false {bundle}")
     assert done.returncode == 2 and "error: --runner false {bundle}: the command ended with" in done.stderr
     for runner, told in (("ssh:", "names no host"), ("scp x", "has no {bundle}"), ("here", "is no runner")):
-        done = run(model, "-o", tmp_path / "r.jsonl", "--runner", runner)
+        done = run(model, "-o", tmp_path / "other.jsonl", "--runner", runner)
         assert done.returncode == 2 and told in done.stderr
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 from onnxc.driver import Compilation, compile_model
@@ -84,7 +85,9 @@ def test_a_pattern_that_no_node_has(tmp_path: Path) -> None:
         ('["fc"]\nschedule = { rows = 99 }', "fc", "rows = 99|does not fit into 16 registers"),
         ('["fc"]\nschedule = { tiles = 2 }', "fc", "no entry 'tiles'"),
         ('["relu1"]\nschedule = { rows = 2 }', "relu1", "it is computed by no kernel that has one"),
-        ('["flat"]\nprecision = "f64"\n["conv1"]\nprecision = "f16"', None, "precision = 'f16' cannot be honoured"),
+        ('["flat"]\nprecision = "f64"\n["conv1"]\nprecision = "f16"', None, "or in a wider one (hint: one of f64, f32, highest)"),
+        ('["conv1"]\nprecision = "float32"', None, '(hint: precision = "f32")'),
+        ('["conv1"]\nprecison = "f32"', None, "'precison' cannot be overridden (hint: precision?)"),
         ('["conv1"]\nstrict = false', None, "strict = false cannot be honoured"),
         ('["conv1"]\ntiles = 3', None, "'tiles' cannot be overridden"),
         ('["conv1"]\nalgorithm = 3', None, "algorithm = 3 is not possible"),
@@ -113,8 +116,6 @@ def test_a_file_as_some_editors_write_it(tmp_path: Path) -> None:
 
 
 def test_operators_without_f64(tmp_path: Path) -> None:
-    import onnx
-
     model = onnx.parser.parse_model(
         '<ir_version: 9, opset_import: ["": 20]> g (float[2, 3] x) => (float[2, 3] z) '
         "{ [drawn] y = RandomNormalLike(x) [cast] i = Cast<to = 7>(x) [back] f = Cast<to = 1>(i) z = Add(f, x) }"
@@ -125,6 +126,69 @@ def test_operators_without_f64(tmp_path: Path) -> None:
     with pytest.raises(OnnxcError, match="f64 is not possible") as error:
         run.run_passes(program, "loops")
     assert error.value.node == "cast" and error.value.why == "it has no results of floating point"
+
+
+def run(model: str, path: Path, overrides: str, feed: np.ndarray) -> np.ndarray:
+    path.with_suffix(".toml").write_text(overrides)
+    made = onnx.parser.parse_model(f'<ir_version: 9, opset_import: ["": 20]> {model}')
+    compile_model(made, path, Options(mcpu="x86-64-v3", threads=1, override=path.with_suffix(".toml")))
+    return InferenceSession(path).run(None, {"x": feed})[0]
+
+
+def test_halves_stay_wide_between_nodes(tmp_path: Path) -> None:
+    """300² is beyond f16; only where all three nodes compute in f32 (or f64) is the root of the mean 300 again."""
+    model = """g (float16[2, 64] x) => (float16[2, 1] y) {
+        [norm_square] s = Mul(x, x) a = Constant<value_ints = [-1]>() [norm_mean] m = ReduceMean(s, a)
+        [norm_root] y = Sqrt(m) }"""
+    x = np.full((2, 64), 300, np.float16)
+    for precision in ("f32", "highest", "f64"):
+        table = f'["norm_*"]\nprecision = "{precision}"\n'
+        assert (run(model, tmp_path / f"{precision}.so", table, x) == 300).all()
+        last = table + '["norm_square"]\nstrict = true\n["norm_mean"]\nprecision = "f64"\n'
+        assert (run(model, tmp_path / f"{precision}_mixed.so", last, x) == 300).all()
+    # what is read by a node of the tensors' own precision is rounded before
+    assert np.isinf(run(model, tmp_path / "one.so", '["norm_root"]\nprecision = "f32"\n', x)).all()
+
+
+def test_highest_keeps_a_nodes_own_weights(tmp_path: Path) -> None:
+    """The factor after the product is not folded into its weights: the bits are those of one after the other."""
+    weights = " ".join(f"{v:.7f}," for v in np.random.default_rng(1).standard_normal(64 * 8)).rstrip(",")
+    model = f"""g (float[4, 64] x) => (float[4, 8] y) <float[64, 8] w = {{{weights}}}, float[8] f =
+        {{0.1, 0.2, 0.3, 0.7, 1.1, 1.3, 1.7, 1.9}}> {{ [fc] p = MatMul(x, w) [factor] y = Mul(p, f) }}"""
+    alone = model.replace("[factor] y = Mul(p, f)", "y = Identity(p)")
+    x = np.random.default_rng(2).standard_normal((4, 64)).astype(np.float32)
+    product = run(alone, tmp_path / "alone.so", "", x)
+    want = product * np.array([0.1, 0.2, 0.3, 0.7, 1.1, 1.3, 1.7, 1.9], np.float32)
+    assert run(model, tmp_path / "kept.so", '["fc"]\nprecision = "highest"\n', x).tobytes() == want.tobytes()
+    assert run(model, tmp_path / "folded.so", "", x).tobytes() != want.tobytes()
+
+
+def test_highest_takes_attention_step_by_step(tmp_path: Path) -> None:
+    model = """g (float[1, 2, 8, 16] x) => (float[1, 2, 8, 16] y) {
+        t = Transpose<perm = [0, 1, 3, 2]>(x) [scores] s = MatMul(x, t) [softmax] p = Softmax<axis = -1>(s)
+        [mix] y = MatMul(p, x) }"""
+    x = np.random.default_rng(2).standard_normal((1, 2, 8, 16)).astype(np.float32)
+    kinds, results = {}, {}
+    for name, table in {"fused": "", "steps": '["softmax"]\nprecision = "highest"\n'}.items():
+        results[name] = run(model, tmp_path / f"{name}.so", table, x)
+        described = inspect_artefact(tmp_path / f"{name}.so")["report"]["variants"][0]["kernels"]
+        kinds[name] = {kernel["kind"] for kernel in described}
+    assert "attention" in kinds["fused"] and "attention" not in kinds["steps"]
+    np.testing.assert_allclose(*results.values(), rtol=1e-5, atol=1e-6)
+
+
+def test_a_patterns_other_nodes_are_passed_over(tmp_path: Path) -> None:
+    """Shapes and conversions have no precision; a pattern is refused only if none of its nodes has one."""
+    model = """g (float[2, 3] x) => (float[6] y) {
+        [all_shape] s = Size(x) [all_cast] c = Cast<to = 11>(x) [all_back] b = Cast<to = 1>(c)
+        o = Constant<value_ints = [1]>() [all_dims] d = Reshape(s, o) [all_exp] e = Exp(b) [all_flat] y = Reshape(e, d) }"""
+    x = np.linspace(-3, 3, 6, dtype=np.float32).reshape(2, 3)
+    y = run(model, tmp_path / "m.so", '["all_*"]\nprecision = "f64"\n', x)
+    assert y.tobytes() == np.exp(x.astype(np.float64)).astype(np.float32).tobytes()
+    with pytest.raises(OnnxcError, match="it converts or makes tensors of a type of its own"):
+        run(model, tmp_path / "m.so", '["all_back"]\nprecision = "f64"\n', x)
+    with pytest.raises(OnnxcError, match="it computes in f64, and nothing is made less exact"):
+        run(model, tmp_path / "m.so", '["all_cast"]\nprecision = "f32"\n', x)
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
