@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from onnxc.pipeline import PIPELINE, has_lowering
 from onnxc.progress import SILENT, Progress
 from onnxc.realisations import Realisation, realisations, targets_for
 from onnxc.refusals import complete_refusals
-from onnxc.report import trade_line
+from onnxc.report import trade_line, trade_table
 from onnxc.signature import input_symbols, input_values, output_values
 from onnxc.targets import Target
 from onnxc.tuning.chosen import chosen_for
@@ -188,7 +188,10 @@ def compile_model(model: Path | onnx.ModelProto, output: Path, options: Options,
     if kind == "mlir":
         write_output(output, _level_text(run, importer.read_model(model), options.symbol(output)).encode())
     else:
-        artefact = _realisations(run, importer.read_model(model), options.symbol(output))
+        source = importer.read_model(model)
+        artefact = _realisations(run, source, options.symbol(output))
+        if options.objective != "speed" and len(artefact.codes) == 1:
+            _tell_trade(run, source, artefact)
         run.report.weights = artefact.parts.weight_bytes
         run.report.kernels, run.report.variants = len(artefact.kernels), len(artefact.codes)
         write_artefact(artefact, kind, output, progress)
@@ -236,6 +239,18 @@ def _realisations(run: Compilation, source: importer.Source, name: str) -> Artef
         run.report.log += program.log
     codes.sort(key=lambda code: code.realisation.number)
     return Artefact(name, *signature, metadata, run.targets[0], options, codes, run.parts, run.weights)
+
+
+def _tell_trade(run: Compilation, source: importer.Source, artefact: Artefact) -> None:
+    """Says what the objective comes to beside speed, for which the model goes through the passes once more."""
+    speed = Compilation(replace(run.options, objective="speed"), SILENT)
+    program = speed.import_model(source, artefact.name)
+    speed.run_passes(program, "loops")
+    (code,) = artefact.codes
+    weights = speed.parts.weight_bytes, artefact.parts.weight_bytes
+    workspaces = program.notes["memory"]["workspace"], code.report["memory"]["workspace"]
+    for line in trade_table(run.options.objective, weights, workspaces):
+        run.progress.say(line)
 
 
 def _variant(run: Compilation, source: importer.Source, name: str, one: Realisation) -> Program:

@@ -24,6 +24,7 @@ from onnxc.passes.join_in_place import join_in_place
 from onnxc.passes.kernels.kinds import ROOTS
 from onnxc.passes.lowering.registry import ELEMENTWISE, MOVES
 from onnxc.passes.merge_equal import merge_equal
+from onnxc.passes.order_for_memory import order_for_memory
 from onnxc.passes.outline_kernels import outline_kernels
 from onnxc.passes.override_precision import override_precision
 from onnxc.passes.override_schedules import override_schedules
@@ -85,7 +86,15 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         group_operators,
     ),
     "tensor": (join_in_place, outline_kernels),
-    "kernels": (choose_schedules, share_layouts, pack_weights, plan_memory, describe_kernels, emit_main),
+    "kernels": (
+        choose_schedules,
+        share_layouts,
+        pack_weights,
+        order_for_memory,
+        plan_memory,
+        describe_kernels,
+        emit_main,
+    ),
 }
 
 

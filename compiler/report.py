@@ -103,6 +103,18 @@ def trade_line(objective: str, trade: Mapping[str, Any], memory: Mapping[str, in
     return f"objective {objective}: {what}, {slower} than with speed; workspace {size}"
 
 
+def trade_table(objective: str, weights: tuple[int, int], workspaces: tuple[int | str, int | str]) -> list[str]:
+    """Bytes with speed, and with another objective, as lines of a table."""
+    rows = [("", "speed", objective)]
+    for name, (fast, other) in {"weights": weights, "workspace": workspaces}.items():
+        shown = [readable_size(n) if isinstance(n, int) else f"{n} bytes" for n in (fast, other)]
+        if isinstance(fast, int) and isinstance(other, int) and fast:
+            shown[1] += f" ({other / fast:.2f})"
+        rows.append((name, *shown))
+    width = max(len(row[1]) for row in rows)
+    return [f"  {name:10} {fast:>{width}}  {other}" for name, fast, other in rows]
+
+
 def _plan(memory: Mapping[str, int]) -> str:
     """`, workspace 1.2 MB, 1.04 of the lower bound`, where a part of it is known."""
     if not memory.get("static"):

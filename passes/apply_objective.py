@@ -1,7 +1,8 @@
-"""graph -> graph: no transformed weights and scratch for convolutions where size or memory is the objective.
+"""graph -> graph: no transformed weights where size is the objective, and no scratch either where memory is.
 
 Before:  %0 = "kernel.conv"(%x, %w, %b) {pads = …}
-After:   %0 = "kernel.conv"(%x, %w, %b) {pads = …, algorithm = "direct"}      with `options.objective` size or memory
+After:   %0 = "kernel.conv"(%x, %w, %b) {pads = …, algorithm = "direct"}      with `options.objective` memory;
+size leaves gathering (im2col) to the heuristic and to records, since its weights are the plain ones.
 With speed, an algorithm from a record stays unless it was measured to gain less than 5 % on a heuristic that needs no
 copy of the weights: that is not worth one. What the estimates (conv_costs.py) say of either way is noted down:
 `notes["gains"]`: weight → how many times as fast its convolution is on a transformed copy, where one is made.
@@ -57,7 +58,7 @@ def apply_objective(program: Program) -> None:
                 program.log.append(("apply_objective", f"{op.node}: {asked} gains too little for a copy of weights"))
             else:
                 _note_gain(program, op, copy)
-        elif not speed:
+        elif not speed and (copy is not None or program.options.objective == "memory"):
             op.op.attributes[ATTRIBUTE] = ir.StringAttr.get(PLAIN)
             left_out += [] if copy is None else [copy]
     if not speed:

@@ -39,6 +39,9 @@ def test_nothing_is_transformed(tmp_path: Path, objective: str) -> None:
     fast, silent = build(tmp_path / "fast.so")
     assert not small["weights"]["copies"] and fast["weights"]["copies"]
     before, after = (r["variants"][0]["memory"]["workspace"] for r in (fast, small))
+    table = [line.split() for line in told.said if line.startswith("  ")]
+    assert table[0] == ["speed", objective] and [row[0] for row in table[1:]] == ["weights", "workspace"]
+    assert table[2][-1] == f"({after / before:.2f})" and float(table[1][-1].strip("()")) < 1
     assert after < before and small["variants"][0]["objective"] == objective
     (line,) = [line for line in told.said if line.startswith("objective ")]
     assert line.startswith(f"objective {objective}: 2 convolutions without transformed weights (")
@@ -77,6 +80,47 @@ def test_what_the_user_asks_for_by_name_stays(tmp_path: Path) -> None:
     (tmp_path / "o.toml").write_text('["conv2"]\nalgorithm = "winograd4"\n')
     report, _ = build(tmp_path / "m.so", objective="size", override=tmp_path / "o.toml")
     assert len(report["weights"]["copies"]) == 1
+
+
+def branches(count: int) -> onnx.ModelProto:
+    """Wide tensors, each of which a sum makes small: the model makes them all before it sums any."""
+    wide = " ".join(f"[wide{i}] a{i} = Mul(x, c{i})" for i in range(count))
+    sums = " ".join(f"[sum{i}] s{i} = ReduceSum<keepdims = 1>(e{i}, axes)" for i in range(count))
+    exps = " ".join(f"[exp{i}] e{i} = MatMul(a{i}, w)" for i in range(count))
+    total = "t = Sum(" + ", ".join(f"s{i}" for i in range(count)) + ") [out] y = Identity(t)"
+    factors = ", ".join(f"float c{i} = {{{i + 2}}}" for i in range(count))
+    return onnx.parser.parse_model(
+        f"""<ir_version: 9, opset_import: ["": 20]> g (float[64, 64] x, float[64, 256] w) => (float[64, 1] y)
+        <{factors}, int64[1] axes = {{1}}> {{ {wide} {exps} {sums} {total} }}"""
+    )
+
+
+def test_memory_orders_calls(tmp_path: Path) -> None:
+    """Of six wide products one is in use at a time; results have the same bits, and size is the model's own order."""
+    results, workspace = {}, {}
+    rng = np.random.default_rng(1)
+    feed = {"x": rng.standard_normal((64, 64), np.float32), "w": rng.standard_normal((64, 256), np.float32)}
+    for objective in ("speed", "memory"):
+        path = tmp_path / f"{objective}.so"
+        compile_model(branches(6), path, Options(mcpu="x86-64-v3", threads=1, objective=objective))
+        workspace[objective] = inspect_artefact(path)["report"]["variants"][0]["memory"]["workspace"]
+        results[objective] = InferenceSession(path).run(None, feed)[0]
+    wide = 64 * 256 * 4
+    assert workspace["speed"] >= 6 * wide and workspace["memory"] < 2 * wide
+    assert results["speed"].tobytes() == results["memory"].tobytes()
+
+
+def test_gathering_is_for_size_but_not_for_memory(tmp_path: Path) -> None:
+    """Gathered windows need scratch, but no other weights."""
+    (tmp_path / "r.jsonl").write_bytes(record(SIGNATURE, algorithm="im2col"))
+    found = {}
+    for objective in ("size", "memory"):
+        report, _ = build(tmp_path / f"{objective}.so", objective=objective, tuning=tmp_path / "r.jsonl")
+        kernels = report["variants"][0]["kernels"]
+        found[objective] = {k["algorithm"] for k in kernels if "algorithm" in k}, report
+    assert "im2col" in found["size"][0] and "im2col" not in found["memory"][0]
+    spaces = {o: r["variants"][0]["memory"]["workspace"] for o, (_, r) in found.items()}
+    assert spaces["memory"] <= spaces["size"] and not found["size"][1]["weights"]["copies"]
 
 
 def test_unknown_objective() -> None:
