@@ -19,6 +19,7 @@ from subprocess import CompletedProcess
 
 import llvmlite.binding as llvm
 
+from onnxc.cores import Core, core_of
 from onnxc.errors import OnnxcError
 from onnxc.leftovers import run_program
 from onnxc.zig import zig_binary
@@ -85,6 +86,11 @@ class Target:
     has_fma: bool
     l1_bytes: int
     l2_bytes: int
+
+    @property
+    def core(self) -> Core:
+        """What estimates go by."""
+        return core_of(self.arch, self.tune)
 
     @property
     def arch(self) -> str:
@@ -187,8 +193,13 @@ def _isa_of(arch: str, features: AbstractSet[str]) -> tuple[str, ...]:
     return tuple(isa)
 
 
-def _target(triple: str, cpu: str, tune: str, isa: tuple[str, ...], l1: int = 32 << 10, l2: int = 512 << 10) -> Target:
+def _target(
+    triple: str, cpu: str, tune: str, isa: tuple[str, ...], l1: int | None = None, l2: int | None = None
+) -> Target:
+    """`l1`, `l2`: bytes of the caches, where they are known better than by the CPU's name."""
     arch = triple.split("-")[0]
+    core = core_of(arch, tune)
+    l1, l2 = l1 or core.l1_bytes, l2 or core.l2_bytes
     features = set(BASELINE[arch][1])
     for name in isa:
         features.update(ISA[arch][name])
@@ -226,9 +237,9 @@ def _show_builtin(arch: str, cpu: str) -> CompletedProcess[str]:
     return run_program(command)
 
 
-def _cache_sizes() -> tuple[int, int]:
-    """Bytes of this machine's first data cache and second cache; sysfs, else sizes that fit most CPUs."""
-    found = {1: 32 << 10, 2: 512 << 10}
+def _cache_sizes() -> tuple[int | None, int | None]:
+    """Bytes of this machine's first data cache and second cache, as far as sysfs tells."""
+    found: dict[int, int | None] = {1: None, 2: None}
     root = Path("/sys/devices/system/cpu/cpu0/cache")
     for index in sorted(root.glob("index*")) if root.is_dir() else ():
         try:

@@ -87,15 +87,20 @@ def _im2col_can(op: OnnxOp) -> bool:
 
 
 def _winograd_can(op: OnnxOp) -> bool:
-    """Windows of 3×3 with constant weights over f32 images whose size is known."""
-    x, w, result = (Tensor.of(v.type) for v in (op.operands[0], op.operands[1], op.results[0]))
-    known = all(isinstance(d, int) for d in result.shape[1:])
-    return x.elem == "f32" and w.shape[:-2] == (3, 3) and has_unit_steps(op) and has_constant_weights(op) and known
+    """Windows of 3×3 with constant weights over f32 images."""
+    x, w = (Tensor.of(v.type) for v in op.operands[:2])
+    return x.elem == "f32" and w.shape[:-2] == (3, 3) and has_unit_steps(op) and _is_tileable(op)
 
 
 def _fft_can(op: OnnxOp) -> bool:
-    """Windows that fit a tile, with constant weights over f32 lines or images whose size is known."""
+    """Windows that fit a tile, with constant weights over f32 lines or images."""
+    x, w = (Tensor.of(v.type) for v in op.operands[:2])
+    plain = x.elem == "f32" and len(x.shape) in (3, 4) and has_unit_steps(op)
+    return plain and _is_tileable(op) and bool(fft_tiles(w.shape[:-2]))
+
+
+def _is_tileable(op: OnnxOp) -> bool:
+    """Constant weights, known numbers of channels and filters; images of any size, but not known to be empty."""
     x, w, result = (Tensor.of(v.type) for v in (op.operands[0], op.operands[1], op.results[0]))
-    known = all(isinstance(d, int) and d > 0 for d in result.shape[1:])
-    plain = x.elem == "f32" and len(x.shape) in (3, 4) and has_unit_steps(op) and has_constant_weights(op)
-    return plain and known and bool(fft_tiles(w.shape[:-2]))
+    known = all(isinstance(d, int) and d > 0 for d in (*w.shape, x.shape[-1]))
+    return known and has_constant_weights(op) and not any(d == 0 for d in result.shape)

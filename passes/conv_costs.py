@@ -1,7 +1,7 @@
 """Estimates of what each algorithm takes for a convolution, by which the passes choose one.
 
-Nanoseconds on one core of a class of machines: arithmetic by the width of vectors, weights and intermediate tensors by
-the cache that holds them. The constants were fitted to a sweep (tests/bench/conv_sweep.py); what counts is their ratio.
+Nanoseconds on one core of the target (compiler/cores.py): arithmetic by its multiply-adds, weights and intermediate
+tensors by the cache that holds them. What no CPU's manual tells was fitted to a sweep (tests/bench/conv_sweep.py).
 """
 
 from __future__ import annotations
@@ -18,11 +18,15 @@ from onnxc.passes.kernels.fft_points import LENGTHS, LONGEST, MOST_VALUES, FftTi
 from onnxc.passes.kernels.im2col import PIECES
 from onnxc.passes.kernels.winograd_points import SIZES
 
-CACHED_BYTES = 90 << 20  # models with more weights, or a copy that large, are streamed from memory in every run
-GIGAFLOPS = 5.0  # per bit of vector width and second / 16: what one core's multiply-adds reach
+USUAL_SIDE = 224  # what a free side of the model's images is taken for
+CACHED_BYTES = 90 << 20  # models with more weights are streamed from memory in every run
+SHARE_BYTES = 32 << 20  # and so are larger weights of one convolution
+REACHED = 0.92  # of the multiply-adds that a core could do
 NEAR = 4  # times L2 that spectra may have and still be read fast; splitting larger ones gains 1.4 to 1.7 times
-NEAR_BANDWIDTH, FAR_BANDWIDTH = 60, 30  # bytes a nanosecond, written and read
+NEAR_BYTES = 22  # of spectra, written or read in a cycle
+READ = 0.8  # of what a core could read: what products read of their weights
 TRANSFORM = 1.25  # operations of a transform, per value and binary digit of the tile
+FILTERING = 4  # operations of Winograd's transforms, per value
 TOUCH = 4  # and per value for loads and stores
 OPERATION = 2.5  # flops of the products that take as long as one of these operations
 TAP = 1.3  # channels' worth of work that the direct kernel has at each tap: pointers, the end of a loop
@@ -30,25 +34,34 @@ ABOUT = 1.1  # times the lowest estimate
 GAIN = 1.1  # that gathering must promise
 GATHERED = 1.07  # what reading gathered windows costs the products
 LEAST_TILES = 6  # that make the products' register tiles worth their weights
+WHOLE_TILES = 12  # tiles that do so in Winograd's groups
+ENOUGH_TILES = 14  # together, for which weights are worth reading from L2
+LEAST_FREE = 24  # of groups over images of free sizes, where L2 has no room for the weights
+MOST_FREE = 96  # where it has
 UNITS = 4  # into which the tiles of one image are cut, at least
 LEAST_ROWS = 28  # that a block of gathered windows has: two register tiles
 
 
 @dataclass(frozen=True)
 class Shape:
-    """A convolution by its extents; an axis that is not known counts as 1."""
+    """A convolution by its extents.
+
+    An image whose size only a run tells (`free`) counts as `dims.usual` has it, other axes that are not known as 1."""
 
     images: int
     out: tuple[int, ...]
     window: tuple[int, ...]
     channels: int
     filters: int
+    free: bool = False
 
     @classmethod
     def of(cls, op: OnnxOp) -> Shape:
         w, result = (Tensor.of(v.type).shape for v in (op.operands[1], op.results[0]))
-        known, weights = ([d if isinstance(d, int) else 1 for d in shape] for shape in (result, w))
-        return cls(known[0], tuple(known[1:-1]), tuple(weights[:-2]), *weights[-2:])
+        images, *weights = (d if isinstance(d, int) else 1 for d in (result[0], *w))
+        extents = result[1:-1]
+        out = tuple(max(0, dims.usual(d, USUAL_SIDE)) for d in extents)
+        return cls(images, out, tuple(weights[:-2]), *weights[-2:], not all(isinstance(d, int) for d in extents))
 
     @property
     def pixels(self) -> int:
@@ -74,24 +87,29 @@ class Machine:
 
     @property
     def flops(self) -> float:
-        return GIGAFLOPS * self.target.vector_bits / 16
+        """A nanosecond."""
+        return REACHED * self.target.core.gigaflops
 
     def filled(self, channels: int) -> int:
         """So many channels as whole vectors."""
         lanes = max(1, self.target.vector_bits // 32)
         return -(-channels // lanes) * lanes
 
-    def moving(self, points: int, tiles: int, shape: Shape) -> float:
-        """Writing and reading of spectra."""
-        spectra = 4 * points * tiles * (shape.channels + shape.filters)
-        return 2 * spectra / (NEAR_BANDWIDTH if spectra <= NEAR * self.target.l2_bytes else FAR_BANDWIDTH)
+    def moving(self, bytes_: int, near: bool) -> float:
+        """Writing and reading of bytes that lie between two steps, near or far."""
+        core = self.target.core
+        return 2 * bytes_ / (NEAR_BYTES * core.gigahertz if near else core.far)
 
-    def products(self, rows: int, points: int, shape: Shape) -> float:
-        """[rows, channels]·[channels, filters] `points` times: arithmetic and reading of weights overlap in part."""
+    def products(self, rows: int, points: int, shape: Shape, group: int = 0) -> float:
+        """[rows, channels]·[channels, filters] `points` times: arithmetic and reading of weights overlap in part. The
+        weights are read once, or for each `group` of rows."""
         arithmetic = 2 * rows * points * shape.channels * self.filled(shape.filters) / self.flops
         stored = 4 * points * shape.channels * shape.filters
-        rate = 14 if max(self.model_bytes, stored) > CACHED_BYTES else 26
+        core = self.target.core
+        streamed = self.model_bytes > CACHED_BYTES or stored > SHARE_BYTES
+        rate = READ * (core.memory if streamed else core.far)
         reading = stored / rate if stored > self.target.l2_bytes // 2 else 0
+        reading *= -(-rows // group) if group else 1
         return max(arithmetic, reading) + 0.3 * min(arithmetic, reading)
 
 
@@ -100,29 +118,58 @@ def direct(shape: Shape, machine: Machine) -> float:
 
 
 def winograd(shape: Shape, tile: int, machine: Machine) -> float:
-    """F(tile×tile, 3×3); the transforms take as long as their loads and stores."""
-    points = SIZES[tile] ** 2
+    """F(tile×tile, 3×3)."""
+    points, target = SIZES[tile] ** 2, machine.target
     tiles = shape.images * dims.product([-(-d // tile) for d in shape.out])
-    return machine.moving(points, tiles, shape) + machine.products(tiles, points, shape)
+    group = winograd_group(shape, tile, target)
+    spectra = spectra_bytes(points, tiles, shape)
+    near = spectra <= NEAR * target.l2_bytes or group > 0
+    values = tiles * points * (machine.filled(shape.channels) + machine.filled(shape.filters))
+    transforms = OPERATION * FILTERING * values / machine.flops
+    return (
+        transforms + machine.moving(spectra, near) + machine.products(tiles, points, shape, group if shape.free else 0)
+    )
 
 
 def fft(shape: Shape, tile: FftTile, machine: Machine) -> float:
-    tiles, values = shape.images * dims.product(grid_of(shape, tile)), tile.height * tile.width
+    tiles, values, target = shape.images * dims.product(grid_of(shape, tile)), tile.height * tile.width, machine.target
     operations = values * (TRANSFORM * log2(values) + TOUCH) * tiles
     transforms = operations * (machine.filled(shape.channels) + machine.filled(shape.filters)) / machine.flops
-    return (
-        OPERATION * transforms + machine.moving(tile.points, tiles, shape) + machine.products(tiles, tile.points, shape)
-    )
+    group = fft_group(shape, tile, target)
+    spectra = spectra_bytes(tile.points, tiles, shape)
+    moving = machine.moving(spectra, spectra <= NEAR * target.l2_bytes or group > 0)
+    return OPERATION * transforms + moving + machine.products(tiles, tile.points, shape, group if shape.free else 0)
+
+
+def spectra_bytes(points: int, tiles: int, shape: Shape) -> int:
+    """Of all tiles: the inputs' and the products'."""
+    return 4 * points * tiles * (shape.channels + shape.filters)
+
+
+def winograd_group(shape: Shape, tile: int, target: Any) -> int:
+    """Tiles that go through all three steps together, weights staying in L2; 0: they are too large. Images of free
+    sizes always have a group, for which larger weights are read anew."""
+    points = SIZES[tile] ** 2
+    room = target.l2_bytes * 3 // 4 - 4 * points * shape.channels * shape.filters
+    one = 4 * (points + 1) * max(shape.channels, shape.filters)
+    most = min(room, max(target.l2_bytes // 16, ENOUGH_TILES * one)) // one
+    if shape.free:
+        return min(most, MOST_FREE) if most >= WHOLE_TILES else LEAST_FREE
+    return most if most >= min(WHOLE_TILES, dims.product([-(-d // tile) for d in shape.out])) else 0
 
 
 def fft_group(shape: Shape, tile: FftTile, target: Any) -> int:
     """Tiles that go through all three steps together, beside the weights in L2; 0: those are too large, or all spectra
-    are small enough to stay near."""
-    weights = 4 * tile.points * shape.channels * shape.filters
-    room = (target.l2_bytes * 3 // 4 - weights) // (4 * tile.points * (shape.channels + shape.filters))
+    are small enough to stay near. Of images of free sizes always as many as L2 has room for, beside weights or not."""
+    one = spectra_bytes(tile.points, 1, shape)
+    room = target.l2_bytes * 3 // 4 - 4 * tile.points * shape.channels * shape.filters
+    if shape.free:
+        return max(1, min(max(room, target.l2_bytes // 2) // one, MOST_FREE))
     tiles = shape.images * dims.product(grid_of(shape, tile))
-    spectra = 4 * tile.points * tiles * (shape.channels + shape.filters)
-    return min(room, -(-tiles // UNITS)) if room >= LEAST_TILES and spectra > NEAR * target.l2_bytes else 0
+    spectra = spectra_bytes(tile.points, tiles, shape)
+    return (
+        min(room // one, -(-tiles // UNITS)) if room // one >= LEAST_TILES and spectra > NEAR * target.l2_bytes else 0
+    )
 
 
 def grid_of(shape: Shape, tile: FftTile) -> list[int]:
@@ -142,8 +189,11 @@ def fft_tiles(window: tuple[int, ...]) -> list[FftTile]:
 
 
 def best_fft(shape: Shape, machine: Machine) -> tuple[float, FftTile]:
-    """Of the tiles with about the lowest estimate the one with the smallest weights."""
-    costs = [(fft(shape, tile, machine), tile) for tile in fft_tiles(shape.window)]
+    """Of the tiles with about the lowest estimate the one with the smallest weights; for free sizes of those of which
+    a few at least fit into L2, if there are any."""
+    tiles = fft_tiles(shape.window)
+    small = [tile for tile in tiles if not shape.free or fft_group(shape, tile, machine.target) >= LEAST_TILES]
+    costs = [(fft(shape, tile, machine), tile) for tile in small or tiles]
     about = ABOUT * min(cost for cost, _ in costs)
     return min((pair for pair in costs if pair[0] <= about), key=lambda pair: (pair[1].points, pair[0]))
 
@@ -154,7 +204,7 @@ def gathering_pays(shape: Shape, machine: Machine) -> bool:
     if shape.pixels < 4 * LEAST_ROWS:
         return False
     plain = direct(shape, machine)
-    copying = 4 * shape.pixels * shape.taps * shape.channels * 2 / NEAR_BANDWIDTH
+    copying = 4 * shape.pixels * shape.taps * shape.channels * 2 / (NEAR_BYTES * machine.target.core.gigahertz)
     return (plain * GATHERED + copying) * GAIN < plain * (1 + TAP / shape.channels)
 
 

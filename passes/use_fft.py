@@ -1,11 +1,11 @@
 """graph -> graph: convolutions with large windows are done by Fourier transforms of tiles.
 
 Before:  %0 = "kernel.conv"(%x, %w, %b) {pads = [5, 5, 5, 5], …}      : 11×11, say, stride 1
-After:   %v = "kernel.fft_input"(%x) {tile, window, tiles, pads}      : [points, tiles, C], spectra
+After:   %v = "kernel.fft_input"(%x) {tile, window, pads}      : [points, tiles, C], spectra
          %m = "onnx.MatMul"(%v, %u)                                    : u [points, C, M], made from w, stored
-         %0 = "kernel.fft_output"(%m, %b) {tile, window, tiles}
+         %0 = "kernel.fft_output"(%m, %b) {tile, window}
 Where the weights stay in cache, one op does it a few tiles at a time, in scratch that main provides:
-         %s = "kernel.scratch"()      %0 = "kernel.fft"(%x, %u, %s, %b) {tile, window, tiles, pads, group}
+         %s = "kernel.scratch"()      %0 = "kernel.fft"(%x, %u, %s, %b) {tile, window, pads, group}
 Tiles overlap by the window (overlap-save); a complex product takes three real ones (kernels/fft_points.py). A tile of
 T×T does 1.5·T² multiplications for (T − K + 1)² results, where the direct sum does K² for each, on weights that grow by
 1.5·T²/K²: the estimates of conv_costs.py weigh that. One or two spatial axes.
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from mlir import ir
 
+from onnxc.dialects import dims
 from onnxc.dialects.levels import GRAPH
 from onnxc.dialects.onnx import OnnxOp, build
 from onnxc.dialects.types import Tensor
@@ -25,9 +26,9 @@ from onnxc.passes import conv_costs
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.conv_algorithms import applicable_algorithms, bias_of, build_step, convolutions, requested
 from onnxc.passes.conv_costs import Machine, Shape
-from onnxc.passes.kernels.fft import PIECES
 from onnxc.passes.kernels.fft_points import FftTile, transformed_weights
 from onnxc.passes.kernels.point_products import block_elements
+from onnxc.passes.kernels.tile_groups import PIECES
 from onnxc.passes.transformed_constant import transformed_constant
 
 GAIN = 1.15  # what the estimate must promise
@@ -64,8 +65,7 @@ def best_transform(op: OnnxOp, machine: Machine, wanted: bool = False) -> FftTil
 def _rewrite(program: Program, op: OnnxOp, tile: FftTile) -> None:
     w = Tensor.of(op.operands[1].type)
     shape, ip = Shape.of(op), ir.InsertionPoint(op.op)
-    grid = conv_costs.grid_of(shape, tile)
-    attributes = {"tile": _array(tile.extents), "window": _array(tile.window), "tiles": _array(grid)}
+    attributes = {"tile": _array(tile.extents), "window": _array(tile.window)}
     u = transformed_constant(
         program,
         op.operands[1].owner,
@@ -96,8 +96,8 @@ def _in_one(op: OnnxOp, u: ir.Value, attributes: dict[str, ir.Attribute], group:
 def _in_steps(op: OnnxOp, u: ir.Value, attributes: dict[str, ir.Attribute], _: int, tile: FftTile) -> ir.Value:
     """Each step for all tiles, so that the weights are read once."""
     x, result = Tensor.of(op.operands[0].type), Tensor.of(op.results[0].type)
-    rows, columns = ir.DenseI64ArrayAttr(attributes["tiles"])
-    spectra = x.of_shape([tile.points, x.shape[0] * (rows * columns), x.shape[-1]])
+    tiles = dims.product(conv_costs.grid_of(Shape.of(op), tile))
+    spectra = x.of_shape([tile.points, x.shape[0] * tiles, x.shape[-1]])
     pads = {"pads": op.op.attributes["pads"]}
     moved = build_step(op, "kernel.fft_input", [op.operands[0]], spectra, {**attributes, **pads})
     type_ = spectra.of_shape([*spectra.shape[:2], result.shape[-1]]).type()

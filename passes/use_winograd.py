@@ -6,6 +6,8 @@ After:   %v = "kernel.winograd_input"(%x) {tile, tiles, pads}          : [36, ti
          %0 = "kernel.winograd_output"(%m, %b) {tile, tiles}
 Where the weights stay in cache, one op does it a few tiles at a time, in scratch that main provides:
          %s = "kernel.scratch"()      %0 = "kernel.winograd"(%x, %u, %s, %b) {tile, tiles, pads, group}
+Where only a run tells how large images are, that op takes `group` tiles at a time, in scratch of a fixed size, and has
+no `tiles`; whether it pays is estimated for images of a usual size.
 F(4×4) does 4 times fewer multiplications on 4 times the weights, F(2×2) 2.25 times fewer on 1.78 times; the choice
 weighs arithmetic against reading the weights, which is slower where the whole model's do not stay in cache.
 Other bits than the direct sum (2.1 and 0.7 times its error), so never with `strict`. An op's attribute `algorithm`
@@ -24,13 +26,13 @@ from onnxc.passes import conv_costs
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.conv_algorithms import applicable_algorithms, bias_of, build_step, convolutions, requested
 from onnxc.passes.conv_costs import Machine, Shape
+from onnxc.passes.kernels.point_products import block_elements
+from onnxc.passes.kernels.tile_groups import PIECES
 from onnxc.passes.kernels.winograd import scratch_shape
 from onnxc.passes.kernels.winograd_points import SIZES, transformed_weights
 from onnxc.passes.transformed_constant import transformed_constant
 
 LEAST_SIDE = 4  # of the result
-LEAST_TILES = 12  # that make the products' register tiles worth their weights
-ENOUGH_TILES = 14  # together, for which weights are worth reading from L2
 GAIN = 1.15  # what the estimate must promise
 
 
@@ -68,8 +70,7 @@ def best_tile(op: OnnxOp, machine: Machine) -> int:
 
 
 def _rewrite(program: Program, op: OnnxOp, tile: int) -> None:
-    w, result = (Tensor.of(v.type) for v in (op.operands[1], op.results[0]))
-    grid = [-(-d // tile) for d in result.shape[1:3]]
+    w = Tensor.of(op.operands[1].type)
     u = transformed_constant(
         program,
         op.operands[1].owner,
@@ -78,13 +79,34 @@ def _rewrite(program: Program, op: OnnxOp, tile: int) -> None:
         lambda array: transformed_weights(array, tile),
         ir.InsertionPoint(op.op),
     )
-    group = _grouped(program.options.target, tile, grid, w.shape[2], w.shape[3])
-    attributes = {"tile": _int(tile), "tiles": ir.DenseI64ArrayAttr.get(grid)}
-    out = _in_one(op, u, attributes, group) if group else _in_steps(op, u, attributes)
+    rewrite = _over_free_images if Shape.of(op).free else _over_known_images
+    out, some = rewrite(op, u, tile, program.options.target)
     op.results[0].replace_all_uses_with(out)
     op.op.erase()
-    some = f", {group} tiles at a time" if group else ""
     program.log.append(("use_winograd", f"{OnnxOp(out.owner).node}: F({tile}x{tile}, 3x3){some}"))
+
+
+def _over_free_images(op: OnnxOp, u: ir.Value, tile: int, target) -> tuple[ir.Value, str]:
+    """All three steps for a group of tiles at a time; and what the log says of it."""
+    x, result = Tensor.of(op.operands[0].type), Tensor.of(op.results[0].type)
+    points, channels, filters = Tensor.of(u.type).shape
+    group = conv_costs.winograd_group(Shape.of(op), tile, target)
+    scratch = build_step(
+        op, "kernel.scratch", [], x.of_shape([PIECES, block_elements(points, group, channels, filters)]), {}
+    )
+    attributes = {"tile": _int(tile), "pads": op.op.attributes["pads"], "group": _int(group)}
+    operands = [op.operands[0], u, scratch, *bias_of(op)]
+    return build_step(op, "kernel.winograd", operands, result, attributes), f", {group} tiles at a time"
+
+
+def _over_known_images(op: OnnxOp, u: ir.Value, tile: int, target) -> tuple[ir.Value, str]:
+    shape = Shape.of(op)
+    grid = [-(-d // tile) for d in shape.out]
+    group = conv_costs.winograd_group(shape, tile, target)
+    attributes = {"tile": _int(tile), "tiles": ir.DenseI64ArrayAttr.get(grid)}
+    if group:
+        return _in_one(op, u, attributes, group), f", {group} tiles at a time"
+    return _in_steps(op, u, attributes), ""
 
 
 def _in_one(op: OnnxOp, u: ir.Value, attributes: dict[str, ir.Attribute], group: int) -> ir.Value:
@@ -110,15 +132,6 @@ def _in_steps(op: OnnxOp, u: ir.Value, attributes: dict[str, ir.Attribute]) -> i
     type_ = x.of_shape([points, tiles, filters]).type()
     products = build("MatMul", [moved, u], [type_], loc=op.op.location, ip=ir.InsertionPoint(op.op))
     return build_step(op, "kernel.winograd_output", [products.results[0], *bias_of(op)], result, attributes)
-
-
-def _grouped(target, tile: int, grid: list[int], channels: int, filters: int) -> int:
-    """Tiles that go through all three steps together, weights staying in L2; 0: they are too large."""
-    points = SIZES[tile] ** 2
-    room = target.l2_bytes * 3 // 4 - 4 * points * channels * filters
-    bytes_ = 4 * (points + 1) * max(channels, filters)
-    most = min(room, max(target.l2_bytes // 16, ENOUGH_TILES * bytes_)) // bytes_
-    return most if most >= min(LEAST_TILES, dims.product(grid)) else 0
 
 
 def _int(value: int) -> ir.Attribute:

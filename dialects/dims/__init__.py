@@ -8,7 +8,7 @@ expressions that are equal as polynomials are the same object. Nothing here know
 from onnxc.dialects.dims.bounds import at_least, bounds, divisor, nonnegative
 from onnxc.dialects.dims.emitting import Arithmetic, emit, evaluate, substitute, symbols
 from onnxc.dialects.dims.expr import Dim, Expr, multiple_of_symbol, ranged, symbol
-from onnxc.dialects.dims.facts import Facts
+from onnxc.dialects.dims.facts import Facts, usual
 from onnxc.dialects.dims.rounding import broadcast, ceildiv, floordiv, maximum, minimum, mod
 from onnxc.dialects.dims.text import DimSyntaxError, parse
 
@@ -27,5 +27,5 @@ def product(values: "tuple[Dim, ...] | list[Dim]") -> Dim:
 __all__ = [
     "Arithmetic", "Dim", "DimSyntaxError", "Expr", "Facts", "at_least", "bounds", "broadcast", "ceildiv", "divisor",
     "emit", "evaluate", "floordiv", "max", "maximum", "min", "minimum", "mod", "multiple_of_symbol", "nonnegative",
-    "parse", "product", "ranged", "substitute", "symbol", "symbols",
+    "parse", "product", "ranged", "substitute", "symbol", "symbols", "usual",
 ]  # fmt: skip

@@ -86,7 +86,12 @@ def substitute(value: Dim, replacements: Mapping[str, Dim]) -> Dim:
 
 def evaluate(value: Dim, known: Mapping[str, int]) -> int:
     """The number that `value` is; KeyError names a symbol that is missing."""
-    return value if isinstance(value, int) else emit(value, known.__getitem__, _Numbers)  # type: ignore[arg-type]
+    return fold(value, lambda atom: known[atom.args[0]])
+
+
+def fold(value: Dim, leaf: Callable[[Atom], int]) -> int:
+    """The number that `value` is, where `leaf` tells that of each symbol."""
+    return value if isinstance(value, int) else _fold(value, leaf, _Numbers, {})  # type: ignore[arg-type]
 
 
 _symbols: dict[Expr, frozenset[str]] = {}

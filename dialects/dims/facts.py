@@ -10,9 +10,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from onnxc.dialects.dims.emitting import substitute, symbols
-from onnxc.dialects.dims.expr import Dim, ranged, symbol
+from onnxc.dialects.dims.bounds import bounds
+from onnxc.dialects.dims.emitting import fold, substitute, symbols
+from onnxc.dialects.dims.expr import Atom, Dim, of_atom, ranged, symbol
 from onnxc.dialects.dims.rounding import floordiv
+
+
+def usual(value: Dim, size: int) -> int:
+    """`value` where every symbol is `size`, or as near to it as what is known of the symbol allows; for estimates."""
+
+    def leaf(atom: Atom) -> int:
+        _, _, multiple = atom.args[0].rpartition("/")
+        low, high = bounds(of_atom(atom))
+        return int(min(max(size // max(1, int(multiple)) if multiple.isdecimal() else size, low), high))
+
+    try:
+        return fold(value, leaf)
+    except ZeroDivisionError:  # no size that a model could have
+        return size
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Kernel kind `fft_input`: x [N, S, C] → [points, tiles, C], the spectrum of every input tile.
 
-    kernel.fft_input(x) {tile, window, tiles, pads}
+    kernel.fft_input(x) {tile, window, pads}
 A unit is a tile; vectors run over channels. Lines along the inner axis are transformed into a buffer on the stack, a
 line for each part of a bin, then those across it. Tiles overlap by the window and reach into the padding.
 """
@@ -17,21 +17,25 @@ from onnxc.passes.kernels import contraction, pointers, scalars
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.fft_points import PARTS, Vectors, line_points
-from onnxc.passes.kernels.fft_problem import Images, TileGrid, channels_of, line_buffer
+from onnxc.passes.kernels.fft_problem import Images, channels_of, grid_of, line_buffer, tile_of
 from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.kernels.real_fft import complex_fft, real_fft
 
 
 def launch(kernel: KernelFunction) -> Launch:
-    grid = TileGrid.of(kernel.root)
+    grid, tile = grid_of(kernel.root), tile_of(kernel.root)
     x = Tensor.of(kernel.root.operands[0].type)
-    return Launch(x.shape[0] * grid.tiles, ELEMENT * grid.tile.height * grid.tile.width * x.shape[-1])
+    return Launch(x.shape[0] * grid.tiles, ELEMENT * tile.height * tile.width * x.shape[-1])
 
 
 def emit(b: KernelBuilder) -> None:
-    transform = InputTransform(b)
-    with b.loop(b.begin, b.end) as unit:
-        transform.tile(unit, b.outputs[0], unit)
+    transform, grid = InputTransform(b), grid_of(b.kernel.root)
+    grid.walk(
+        b,
+        b.begin,
+        im.sub(b.end, b.begin),
+        lambda i, image, at: transform.apply(im.add(b.begin, i), image, at, b.outputs[0]),
+    )
 
 
 class InputTransform:
@@ -39,20 +43,19 @@ class InputTransform:
 
     def __init__(self, b: KernelBuilder):
         self.b, op = b, b.kernel.root
-        self.x, self.grid = b.inputs[op.operands[0]], TileGrid.of(op)
+        self.x, self.tile = b.inputs[op.operands[0]], tile_of(op)
         self.channels = channels_of(op.operands[0])
         self.sums = contraction.arithmetic(self.x.elem, b.target)
         self.algebra, self.images = Vectors(self.sums), Images.of(self.x)
         pads = op.attr("pads")
         self.pads = [0] * (2 - len(pads) // 2) + list(pads[: len(pads) // 2])
         self.base, self.zeros = pointers.pointer(self.x.memory), pointers.zeros(b, self.x, self.channels)
-        tile = self.grid.tile
+        tile = self.tile
         self.lines = line_buffer(self.sums, tile.width * tile.height) if tile.height > 1 else None
 
-    def tile(self, number: im.Index, out: Buffer, place: im.Index) -> None:
-        """Tile `number` of x becomes tile `place` of `out` [points, tiles, C]."""
-        image, corner = self.grid.corner(number)
-        corner = [im.sub(at, pad) for at, pad in zip(corner, self.pads, strict=True)]
+    def apply(self, place: im.Index, image: im.Index, at: Sequence[im.Index], out: Buffer) -> None:
+        """The tile at row and column `at` of an image becomes tile `place` of `out` [points, tiles, C]."""
+        corner = [im.sub(im.mul(i, step), pad) for i, step, pad in zip(at, self.tile.steps, self.pads, strict=True)]
         lanes = self.sums.lanes
         whole = self.channels // lanes * lanes
         if whole:
@@ -64,7 +67,7 @@ class InputTransform:
             self._vector(image, corner, whole, mask, out, place)
 
     def _vector(self, image, corner, channel: im.Index, mask: ir.Value | None, out: Buffer, place: im.Index) -> None:
-        b, tile = self.b, self.grid.tile
+        b, tile = self.b, self.tile
         start = im.add(im.mul(place, out.strides[1]), channel)
 
         def store(point: im.Index, values: Sequence[ir.Value]) -> None:
@@ -97,19 +100,19 @@ class InputTransform:
         return [re] if im_part is None else [scalars.add(re, im_part), re, im_part]
 
     def _across(self, line: im.Index) -> list[ir.Value]:
-        lanes, height = self.sums.lanes, self.grid.tile.height
+        lanes, height = self.sums.lanes, self.tile.height
         first = im.mul(line, height * lanes)
         return [self.lines.load_vector(im.add(first, i * lanes), lanes) for i in range(height)]
 
     def _line(self, image, corner, i: im.Index, channel: im.Index, mask: ir.Value | None) -> list[ir.Value]:
         """Line `i` of the tile along the inner axis: zeros outside x."""
-        x, inner = self.x, self.grid.tile.inner
+        x, inner = self.x, self.tile.inner
         outer = 1 - inner
         across = im.add(corner[outer], i)
         inside = arith.cmpi(6, im.value(across), im.value(self.images.extents[outer]))
         start = im.add(im.mul(image, self.images.image_stride), im.mul(across, self.images.strides[outer]))
         values = []
-        for j in range(self.grid.tile.width):
+        for j in range(self.tile.width):
             along = im.add(corner[inner], j)
             within = arith.cmpi(6, im.value(along), im.value(self.images.extents[inner]))
             at = im.add(start, im.mul(along, self.images.strides[inner]))

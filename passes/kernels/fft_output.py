@@ -1,6 +1,6 @@
 """Kernel kind `fft_output`: products [points, tiles, M] → [N, S, M], the inverse transforms, with bias and epilogue.
 
-    kernel.fft_output(products, bias?) {tile, window, tiles}
+    kernel.fft_output(products, bias?) {tile, window}
 A unit is a tile; vectors run over filters. Of what the transforms give back, the tile's first `steps` rows and columns
 are results; those beyond the image are left out.
 """
@@ -18,22 +18,26 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.fft_points import PARTS, Vectors, line_points
-from onnxc.passes.kernels.fft_problem import Images, TileGrid, channels_of, line_buffer
+from onnxc.passes.kernels.fft_problem import Images, channels_of, grid_of, line_buffer, tile_of
 from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.kernels.real_fft import Bin, inverse_complex_fft, inverse_real_fft
 
 
 def launch(kernel: KernelFunction) -> Launch:
-    grid = TileGrid.of(kernel.root)
+    grid, tile = grid_of(kernel.root), tile_of(kernel.root)
     result = Tensor.of(kernel.root.results[0].type)
-    return Launch(result.shape[0] * grid.tiles, ELEMENT * grid.tile.height * grid.tile.width * result.shape[-1])
+    return Launch(result.shape[0] * grid.tiles, ELEMENT * tile.height * tile.width * result.shape[-1])
 
 
 def emit(b: KernelBuilder) -> None:
     op = b.kernel.root
     transform = OutputTransform(b, op.operands[1] if len(op.operands) > 1 else None)
-    with b.loop(b.begin, b.end) as unit:
-        transform.tile(b.inputs[op.operands[0]], unit, unit)
+    grid_of(op).walk(
+        b,
+        b.begin,
+        im.sub(b.end, b.begin),
+        lambda i, image, at: transform.apply(im.add(b.begin, i), image, at, b.inputs[op.operands[0]]),
+    )
 
 
 class OutputTransform:
@@ -42,19 +46,19 @@ class OutputTransform:
 
     def __init__(self, b: KernelBuilder, bias: ir.Value | None, lines: Buffer | None = None):
         self.b, self.op, self.bias, self.ev = b, b.kernel.root, bias, Evaluator(b)
-        self.grid = TileGrid.of(self.op)
+        self.tile = tile_of(self.op)
         self.result = self.op.results[0]
         self.sums = contraction.arithmetic(Tensor.of(self.result.type).elem, b.target)
         self.algebra = Vectors(self.sums)
         shape = b.shape(self.result)
         self.images = Images.of(Buffer(b.outputs[0].memory, self.sums.elem, shape, [0] * len(shape)))
-        tile = self.grid.tile
+        tile = self.tile
         own = lines is None and tile.height > 1
         self.lines = line_buffer(self.sums, tile.width * tile.height) if own else lines
 
-    def tile(self, products: Buffer, place: im.Index, number: im.Index) -> None:
-        """Tile `place` of `products` [points, tiles, M] becomes tile `number` of the result."""
-        image, corner = self.grid.corner(number)
+    def apply(self, place: im.Index, image: im.Index, at: Sequence[im.Index], products: Buffer) -> None:
+        """Tile `place` of `products` [points, tiles, M] becomes the tile at row and column `at` of an image."""
+        corner = [im.mul(i, step) for i, step in zip(at, self.tile.steps, strict=True)]
         lanes, filters = self.sums.lanes, channels_of(self.result)
         whole = filters // lanes * lanes
         if whole:
@@ -67,7 +71,7 @@ class OutputTransform:
                 self._vector(products, place, image, corner, whole, mask)
 
     def _vector(self, products: Buffer, place, image, corner, first: im.Index, mask: ir.Value | None) -> None:
-        b, tile, lanes = self.b, self.grid.tile, self.sums.lanes
+        b, tile, lanes = self.b, self.tile, self.sums.lanes
         start = im.add(im.mul(place, products.strides[1]), first)
 
         def load(point: im.Index, count: int) -> list[ir.Value]:
@@ -94,7 +98,7 @@ class OutputTransform:
 
     def _across(self, load) -> None:
         """The transforms back across the inner axis, into the lines of the buffer."""
-        b, tile = self.b, self.grid.tile
+        b, tile = self.b, self.tile
         with b.loop(0, 2) as line:
             values = load(im.mul(line, line_points(tile.height)), line_points(tile.height))
             self._keep(line, inverse_real_fft(self.algebra, self._line_of(values)))
@@ -106,7 +110,7 @@ class OutputTransform:
             self._keep(im.add(line, 1), [imaginary for _, imaginary in bins])
 
     def _keep(self, line: im.Index, values: Sequence[ir.Value]) -> None:
-        tile, lanes = self.grid.tile, self.sums.lanes
+        tile, lanes = self.tile, self.sums.lanes
         start = im.mul(line, tile.height * lanes)
         for i, v in enumerate(values[: tile.steps[1 - tile.inner]]):
             self.lines.store_vector(v, im.add(start, i * lanes))
@@ -124,7 +128,7 @@ class OutputTransform:
 
     def _store(self, values: Sequence[ir.Value], image, corner, first, mask, offset: ir.Value | None) -> None:
         """A line of results, through the epilogue."""
-        tile, lanes = self.grid.tile, Lanes(self.sums.lanes, self.images.spatial + 1, mask)
+        tile, lanes = self.tile, Lanes(self.sums.lanes, self.images.spatial + 1, mask)
         extent, steps = self.images.extents[tile.inner], tile.steps[tile.inner]
         last = (extent - 1) % steps if isinstance(extent, int) else 0
         for j, v in enumerate(values[:steps]):

@@ -1,4 +1,4 @@
-"""What the kernels of Fourier convolution read of their op: the tile, the grid of tiles, images as rows and columns.
+"""What the kernels of Fourier convolution read of their op: the tile, how many an image has, images of two axes.
 
 A tensor of one spatial axis is an image of one row.
 """
@@ -17,30 +17,17 @@ from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import Buffer
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.fft_points import FftTile
+from onnxc.passes.kernels.tile_grid import TileGrid, result_extents
 
 
-@dataclass(frozen=True)
-class TileGrid:
-    """The tiles of each image: `rows` × `columns`, numbered image by image and row by row."""
+def tile_of(op: OnnxOp) -> FftTile:
+    return FftTile(tuple(op.attr("tile")), tuple(op.attr("window")))
 
-    tile: FftTile
-    rows: int
-    columns: int
 
-    @classmethod
-    def of(cls, op: OnnxOp) -> TileGrid:
-        tile = FftTile(tuple(op.attr("tile")), tuple(op.attr("window")))
-        return cls(tile, *op.attr("tiles"))
-
-    @property
-    def tiles(self) -> int:
-        """Of an image."""
-        return self.rows * self.columns
-
-    def corner(self, number: im.Index) -> tuple[im.Index, list[im.Index]]:
-        """The image of a tile, and the row and column at which its results begin."""
-        image, row, column = im.unflattened(number, [0, self.rows, self.columns])
-        return image, [im.mul(i, step) for i, step in zip((row, column), self.tile.steps, strict=True)]
+def grid_of(op: OnnxOp) -> TileGrid:
+    """The tiles of a kernel.fft, or of a step of one."""
+    tile = tile_of(op)
+    return TileGrid.over(result_extents(op, tile.window), tile.steps)
 
 
 @dataclass(frozen=True)

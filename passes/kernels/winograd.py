@@ -1,6 +1,7 @@
 """Kernel kind `winograd`: a 3×3 convolution by Winograd's filtering, a few tiles at a time.
 
     kernel.winograd(x, u [points², C, M], scratch, bias?) {tile, tiles, pads, group}
+Without `tiles` it is one over images of free sizes: winograd_free.py.
 A unit is as many tiles, counted through all images, as a register tile of the products has rows, or one fewer, so that
 units are equal. A call takes units of about `group` tiles together: transforms their inputs, multiplies them with the
 weights point by point, and transforms the products back, so that what lies between stays in cache. For weights that do
@@ -16,7 +17,7 @@ from math import isqrt
 
 from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
-from onnxc.passes.kernels import contraction, pointers, winograd_input
+from onnxc.passes.kernels import contraction, pointers, winograd_free, winograd_input
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.kernel_function import ELEMENT, MULTIPLY_ADD, KernelFunction, Launch
@@ -38,6 +39,8 @@ TALLEST = 32  # more rows than any register tile has
 
 def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | str]:
     op = kernel.root
+    if not op.has_attr("tiles"):
+        return winograd_free.choose(kernel, target, panel)
     channels, filters = Tensor.of(op.operands[0].type).shape[3], Tensor.of(op.results[0].type).shape[3]
     return entries(choose_products(_tiles(kernel), channels, filters, target, panel))
 
@@ -45,6 +48,8 @@ def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | st
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
     """Other register tiles of the products, the heuristic's first."""
     op, first = kernel.root, choose(kernel, target)
+    if not op.has_attr("tiles"):
+        return winograd_free.candidates(kernel, target)
     filters, channels = Tensor.of(op.results[0].type).shape[3], Tensor.of(op.operands[0].type).shape[3]
     return with_loops(tile_space(first, _tiles(kernel), filters, channels, target, narrow=False), unrolled(first))
 
@@ -55,6 +60,8 @@ def packings(kernel: KernelFunction) -> list[Packing]:
 
 def launch(kernel: KernelFunction) -> Launch:
     op, s = kernel.root, PointSchedule(**kernel.schedule)
+    if not op.has_attr("tiles"):
+        return winograd_free.launch(kernel)
     channels, filters = Tensor.of(op.operands[0].type).shape[3], Tensor.of(op.results[0].type).shape[3]
     tile = SIZES[op.attr("tile")] ** 2 * (MULTIPLY_ADD * channels * filters + ELEMENT * (channels + filters) // 16)
     tiles = _tiles(kernel)
@@ -68,6 +75,9 @@ def scratch_shape(tiles: dims.Dim, points: int, channels: int, filters: int) -> 
 
 
 def emit(b: KernelBuilder) -> None:
+    if not b.kernel.root.has_attr("tiles"):
+        winograd_free.emit(b)
+        return
     s = PointSchedule(**b.kernel.schedule)
     group = max(1, b.kernel.root.attr("group") // s.rows)
     units = _Units(b, s)

@@ -12,8 +12,10 @@ from math import sqrt
 import numpy as np
 from mlir import ir
 
+from onnxc.dialects.onnx import OnnxOp
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.contraction import Arithmetic
+from onnxc.passes.kernels.tile_grid import TileGrid, result_extents
 
 SIZES = {2: 4, 4: 6}  # results a tile and dimension → inputs
 _A, _B = sqrt(0.5), sqrt(2.0)
@@ -27,6 +29,11 @@ WEIGHTS = {
         ]
     ),
 }
+
+
+def grid_of(op: OnnxOp) -> TileGrid:
+    """The tiles of a kernel.winograd, or of a step of one."""
+    return TileGrid.over(result_extents(op, (3, 3)), (op.attr("tile"),) * 2)
 
 
 def transformed_weights(weights: np.ndarray, tile: int) -> np.ndarray:

@@ -60,6 +60,9 @@ SHAPES = (
     square(14, 256, 256, 3), square(7, 512, 512, 3), square(28, 64, 19, 3), square(28, 20, 40, 3),
     square(56, 64, 128, 3, 2), square(28, 128, 256, 3, 2), square(28, 64, 64, 3, 1, 2), square(14, 17, 33, 3, 1, 4),
     square(7, 96, 96, 3), square(112, 24, 24, 3),
+    # and of large images
+    square(256, 16, 16, 3), square(256, 3, 16, 3), square(160, 32, 32, 3), square(128, 64, 64, 3), square(80, 128, 128, 3),
+    square(40, 256, 256, 3), square(160, 16, 24, 5), square(320, 8, 8, 3),
     # larger windows
     square(56, 16, 16, 5), square(28, 32, 64, 5), square(28, 96, 96, 5), square(14, 48, 128, 5), square(7, 160, 160, 5),
     square(56, 32, 32, 7), square(28, 64, 64, 7), square(14, 128, 128, 7), square(28, 24, 24, 7, 2),

@@ -1,6 +1,6 @@
 """Measures every algorithm on convolutions of all kinds, and how well the heuristics choose among them.
 
-    python -m tests.bench.conv_sweep [PART OF A NAME …] [--algorithms A,B] [--json FILE] [--rounds N]
+    python -m tests.bench.conv_sweep [PART OF A NAME …] [--mcpu CPU] [--algorithms A,B] [--json FILE] [--rounds N]
 
 One thread, its CPU time. The algorithms that can do a shape are measured in turn within each round; a line of the table
 has their medians in µs, marks the one that the heuristics choose, and gives its regret, its time over the best one's.
@@ -34,11 +34,13 @@ from .conv_shapes import SHAPES, ConvShape, model
 BLOCK_NANOSECONDS = 4_000_000
 
 
-def build(shape: ConvShape, algorithm: str | None, folder: Path) -> tuple[InferenceSession | None, str]:
+def build(
+    shape: ConvShape, algorithm: str | None, folder: Path, mcpu: str = "native"
+) -> tuple[InferenceSession | None, str]:
     """The compiled model and the algorithm it uses, `algorithm` or else what the heuristics choose; no session where
     the algorithm cannot do the convolution."""
     path = Path(tempfile.mkstemp(suffix=".so", dir=folder)[1])  # two loaded files must not share a name
-    options = Options(mcpu="native", threads=1)
+    options = Options(mcpu=mcpu, threads=1)
     if algorithm is not None:
         override = path.with_suffix(".toml")
         override.write_text(f'["*"]\nalgorithm = "{algorithm}"\n')
@@ -62,12 +64,12 @@ def chosen(log: Sequence[tuple[str, str]]) -> str:
     return "direct"
 
 
-def measure(shape: ConvShape, algorithms: Sequence[str], rounds: int, folder: Path) -> dict:
+def measure(shape: ConvShape, algorithms: Sequence[str], rounds: int, folder: Path, mcpu: str = "native") -> dict:
     rng = np.random.default_rng(1)
     x = rng.standard_normal((1, *shape.size, shape.channels), np.float32)
-    _, default = build(shape, None, folder)
+    _, default = build(shape, None, folder, mcpu)
     wanted = [name for name in ALGORITHMS if name in {*algorithms, "direct", default}]
-    sessions = {name: session for name in wanted if (session := build(shape, name, folder)[0]) is not None}
+    sessions = {name: session for name in wanted if (session := build(shape, name, folder, mcpu)[0]) is not None}
     expected = plain(shape, x)
     errors = {}
     for name, session in sessions.items():
@@ -117,6 +119,7 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", help="only shapes whose name has one of these parts")
     parser.add_argument("--algorithms", default=",".join(ALGORITHMS), help="those to measure, with commas")
+    parser.add_argument("--mcpu", default="native", help="the CPU to compile for; this machine runs it")
     parser.add_argument("--json", type=Path)
     parser.add_argument("--rounds", type=int, default=7)
     given = parser.parse_args(arguments)
@@ -127,7 +130,7 @@ def main(arguments: Sequence[str]) -> None:
         if given.parts and not any(part in str(shape) for part in given.parts):
             continue
         with tempfile.TemporaryDirectory() as folder:
-            rows.append(measure(shape, given.algorithms.split(","), given.rounds, Path(folder)))
+            rows.append(measure(shape, given.algorithms.split(","), given.rounds, Path(folder), given.mcpu))
         print(line(rows[-1]))
         sys.stdout.flush()
     right = sum(row["chosen"] == row["best"] for row in rows)

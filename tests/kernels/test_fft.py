@@ -7,10 +7,10 @@ from mlir import ir
 from onnxc.dialects import onnx
 from onnxc.dialects.weights import WeightStore
 from onnxc.passes.contract import Options, Program
-from onnxc.passes.kernels.fft import PIECES
 from onnxc.passes.kernels.fft_points import LENGTHS, FftTile, transformed_weights
 from onnxc.passes.kernels.point_products import block_elements
 from onnxc.passes.kernels.real_fft import complex_fft, inverse_complex_fft, inverse_real_fft, real_fft
+from onnxc.passes.kernels.tile_groups import PIECES
 from onnxc.passes.use_fft import use_fft
 from onnxc.targets import target_for
 
@@ -69,7 +69,7 @@ def attributes(size, window, tile, out, pads=None):
     missing = [1] * (2 - len(size))
     whole = FftTile((*missing, *tile), (*missing, *window))
     grid = [-(-d // step) for d, step in zip((*missing, *out), whole.steps, strict=True)]
-    entries = {"tile": whole.extents, "window": whole.window, "tiles": grid, **({"pads": pads} if pads else {})}
+    entries = {"tile": whole.extents, "window": whole.window, **({"pads": pads} if pads else {})}
     return ", ".join(f"{k} = array<i64: {', '.join(map(str, v))}>" for k, v in entries.items()), whole, grid
 
 

@@ -10,6 +10,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import onnxc
+from onnxc.runtime.errors import ModelError
 
 from ..kernels.test_conv import reference
 
@@ -63,3 +64,67 @@ def test_errors(images, size, c, m, window, pads, taken, tmp_path: Path):
     assert results[False] <= ERROR * results[True]
     (peer,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
     np.testing.assert_allclose(one, peer, atol=1e-5 * np.abs(exact).max(), rtol=0)
+
+
+# channels, filters, window, pads, the pass that takes it though images may have any size
+FREE = [
+    (64, 48, (3, 3), [1, 1, 1, 1], "use_winograd"),
+    (17, 33, (3, 3), [2, 0, 1, 1], "use_winograd"),
+    (32, 48, (5, 5), [0, 0, 0, 0], "use_fft"),
+    (48, 33, (1, 9), [0, 4, 0, 4], "use_fft"),
+    (32, 64, (31,), [30, 0], "use_fft"),
+]
+SIZES = [(1, 1, 1), (1, 2, 3), (2, 0, 5), (1, 5, 0), (0, 5, 5), (1, 5, 5), (2, 33, 28), (1, 64, 65), (3, 7, 130)]
+
+
+def free_model(w, bias, pads):
+    """Conv and Relu over images of free sizes, channels last outside."""
+    sides = ["H", "W"][: w.ndim - 2]
+    rank = len(sides)
+    x, y = (
+        helper.make_tensor_value_info(name, TensorProto.FLOAT, ["N", *dims, c])
+        for name, c, dims in (("x", w.shape[1], sides), ("y", w.shape[0], [None] * rank))
+    )
+    nodes = [
+        helper.make_node("Transpose", ["x"], ["first"], perm=[0, rank + 1, *range(1, rank + 1)]),
+        helper.make_node("Conv", ["first", "w", "b"], ["c"], pads=pads, name="conv"),
+        helper.make_node("Relu", ["c"], ["r"]),
+        helper.make_node("Transpose", ["r"], ["y"], perm=[0, *range(2, rank + 2), 1]),
+    ]
+    constants = [numpy_helper.from_array(w, "w"), numpy_helper.from_array(bias, "b")]
+    graph = helper.make_graph(nodes, "g", [x], [y], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+def run(session, x):
+    """The result, or why there is none."""
+    try:
+        return session.run(None, {"x": x})[0]
+    except ModelError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("c, m, window, pads, taken", FREE)
+def test_images_of_any_size(c, m, window, pads, taken, tmp_path: Path):
+    """Also empty ones, and windows larger than the image, which are refused in the same words as by the plain sum."""
+    rank = len(window)
+    w = RNG.standard_normal((m, c, *window), np.float32)
+    bias = RNG.standard_normal(m, np.float32)
+    model = free_model(w, bias, pads)
+    for strict in (False, True):
+        report = onnxc.compile(model, tmp_path / f"{strict}.so", mcpu="native", strict=strict)
+        assert any(name == taken for name, _ in report.log) != strict
+    plain = onnxc.InferenceSession(str(tmp_path / "True.so"), threads=1)
+    one, two = (onnxc.InferenceSession(str(tmp_path / "False.so"), threads=n) for n in (1, 2))
+    weights, ones = np.moveaxis(w, (0, 1), (-1, -2)), [1] * rank
+    for images, *size in SIZES:
+        x = RNG.standard_normal((images, *size[:rank], c), np.float32)
+        expected, result, other = (run(session, x) for session in (plain, one, two))
+        if isinstance(expected, str):
+            assert result == other == expected
+            continue
+        assert result.shape == expected.shape
+        assert result.tobytes() == other.tobytes()
+        if expected.size:
+            exact = np.maximum(reference(x, weights, bias.astype(np.float64), ones, ones, pads, 1), 0)
+            np.testing.assert_allclose(result, exact, rtol=0, atol=1e-5 * np.abs(exact).max())

@@ -1,0 +1,76 @@
+"""Says what one core of a CPU reaches, by LLVM's name of the CPU: what estimates between algorithms go by.
+
+Multiply-adds a cycle and caches are from the vendors' optimization guides (Intel's and AMD's for each family, Arm's
+"Software Optimization Guide" of each core) and Agner Fog's "The microarchitecture of Intel, AMD and VIA CPUs"; clocks
+are usual ones under load; rates of emeraldrapids and znver4 were measured (docs/performance.md), others are those of
+the nearer one. Nothing here is asked of the machine that compiles, and nothing here says what code may use.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Core:
+    """fma_bits   of the vectors that all pipes together multiply and add in a cycle
+    gigahertz     under load
+    l1_bytes, l2_bytes   a core's data caches
+    far, memory   bytes that a core reads in a nanosecond from the cache behind L2, and from memory
+    """
+
+    fma_bits: int
+    gigahertz: float
+    l1_bytes: int
+    l2_bytes: int
+    far: float
+    memory: float
+
+    @property
+    def gigaflops(self) -> float:
+        """Of f32 multiply-adds in whole vectors, each of which counts twice."""
+        return self.fma_bits / 16 * self.gigahertz
+
+
+def _core(fma_bits: int, gigahertz: float, l1: int, l2: int, far: float = 28, memory: float = 14) -> Core:
+    return Core(fma_bits, gigahertz, l1 << 10, l2 << 10, far, memory)
+
+
+# A CPU of which only the level or the architecture is known: as wide as most of those sold, the smallest usual caches
+UNKNOWN = {
+    "x86_64": _core(512, 2.7, 32, 512),
+    "aarch64": _core(256, 2.6, 32, 512),
+    "riscv64": _core(128, 2.0, 32, 512),
+}
+
+_KINDS: tuple[tuple[Core, str], ...] = (
+    # two pipes of 512 bits
+    (_core(1024, 2.7, 32, 1024), "skylake-avx512 skx cascadelake cooperlake"),
+    (_core(1024, 2.7, 48, 1280), "icelake-server"),
+    (_core(1024, 2.7, 48, 2048), "sapphirerapids emeraldrapids graniterapids graniterapids-d diamondrapids"),
+    (_core(1024, 3.7, 48, 1024, 53, 29), "znver5"),
+    # one of 512, or two of 256
+    (_core(512, 3.5, 48, 512), "cannonlake icelake-client rocketlake"),
+    (_core(512, 3.5, 48, 1280), "tigerlake"),
+    (_core(512, 3.7, 32, 1024, 53, 29), "znver4"),
+    (_core(512, 3.3, 32, 512, 53, 29), "znver2 znver3"),
+    (_core(512, 3.0, 32, 256), "haswell broadwell skylake"),
+    (_core(512, 3.5, 48, 1280), "alderlake raptorlake meteorlake"),
+    (_core(512, 3.5, 48, 2560), "arrowlake arrowlake-s lunarlake pantherlake wildcatlake novalake"),
+    # two of 128 in one cycle, whatever vectors code has
+    (_core(256, 3.3, 32, 512, 53, 29), "znver1"),
+    (_core(256, 2.5, 32, 1024), "gracemont sierraforest grandridge clearwaterforest"),
+    # NEON: four pipes, two, one
+    (_core(512, 2.6, 64, 1024), "neoverse-v1 neoverse-512tvb cortex-x1 cortex-x1c cortex-x2 cortex-x3"),
+    (_core(512, 3.0, 64, 2048), "neoverse-v2 neoverse-v3 neoverse-v3ae grace cortex-x4 cortex-x925"),
+    (_core(512, 3.2, 128, 3072, 53, 29), "apple-m1 apple-m2 apple-m3 apple-m4 apple-m5"),
+    (_core(256, 2.6, 64, 1024), "neoverse-n1 neoverse-n2 neoverse-n3 cobalt-100 ampere1 ampere1a ampere1b"),
+    (_core(256, 2.2, 64, 512), "cortex-a76 cortex-a77 cortex-a78 cortex-a78c cortex-a710 cortex-a715 cortex-a720"),
+    (_core(128, 1.5, 32, 512, 8, 4), "cortex-a53 cortex-a55 cortex-a510 cortex-a520 cortex-a72 cortex-a73"),
+)
+CORES = {name: core for core, names in _KINDS for name in names.split()}
+
+
+def core_of(arch: str, cpu: str) -> Core:
+    """The core of a CPU by LLVM's name; one that is not listed counts as an unknown one of its architecture."""
+    return CORES.get(cpu, UNKNOWN[arch])
