@@ -162,7 +162,7 @@ def report(model: Path, tuner: Tuner, summary: Summary) -> str:
     ]
     if summary.rejected:
         lines.append(f"  {summary.rejected} candidates were rejected (-v tells why)")
-    better = sorted((s for s in tuner.states if s.best), key=lambda state: -state.saved)
+    better = sorted((s for s in tuner.states if s.better), key=lambda state: -state.saved)
     for state in better[:SHOWN]:
         ns, before = state.figures["ns"] / 1e9, state.figures["default_ns"] / 1e9
         lines.append(f"  {duration(before):>9} → {duration(ns):>9}  ×{state.task.count:<3} {state.task.signature[:90]}")

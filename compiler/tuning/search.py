@@ -43,6 +43,11 @@ class State:
     done: bool = False
 
     @property
+    def better(self) -> bool:
+        """Whether something else than the heuristic's choice was measured to be the best."""
+        return bool(self.best and self.figures)
+
+    @property
     def chosen(self) -> str:
         """The best algorithm."""
         return self.task.candidates[self.best].choice["algorithm"]
@@ -92,8 +97,11 @@ class Search:
             return
         self._profile(tasks, until)
         states = [_begin(task, known(task)) for task in sorted(tasks, key=lambda t: -t.weight) if task.ns]
-        again = {state.task.signature for state in states}
-        self.states = [state for state in self.states if state.task.signature not in again] + states
+        before = {state.task.signature: state for state in self.states}
+        for state in states:  # of a problem that comes again what it has gained so far counts
+            if (earlier := before.pop(state.task.signature, None)) is not None:
+                state.figures = earlier.figures
+        self.states = [*before.values(), *states]
         queue = sorted(states, key=lambda state: state.best != 0)
         flying: dict[Future[Results], tuple[State, list[int]]] = {}
         while queue or flying:

@@ -200,7 +200,7 @@ class Tuner:
         self.progress.stage("tuning", int(time.monotonic() - self.start), int(self.budget), detail)
 
     def _finish(self, folder: Path) -> Summary:
-        better = [state for state in self.states if state.best]
+        better = [state for state in self.states if state.better]
         comparison, dropped = None, ""
         if better and self.here:
             with contextlib.suppress(TimeIsUp):

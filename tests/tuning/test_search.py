@@ -114,6 +114,20 @@ def test_no_time_no_candidates(tmp_path: Path) -> None:
     assert (search.measured, found, machine.asked) == (0, [], [])
 
 
+def test_a_problem_that_comes_again_keeps_its_gain(tmp_path: Path) -> None:
+    """Also where there is no time for it; a choice that is known and was not measured counts as none."""
+    machine = Machine(lambda name, s: 20.0 - s["rows"])
+    first, again = task("matmul", tiles(4)), task("matmul", tiles(4))
+    search, _ = explored(machine, [first], tmp_path)
+    assert search.saved == 3.0
+    machine.ns = lambda name, s: time.sleep(0.1) or 1.0
+    search.explore([again], time.monotonic() + 0.05, lambda t: t.candidates[2])
+    assert (search.saved, len(search.states), search.states[0].task is again) == (3.0, 1, True)
+    new = task("new", tiles(4))
+    search.explore([new], time.monotonic() + 0.05, lambda t: t.candidates[2])
+    assert [state.better for state in search.states] == [True, False]
+
+
 def test_what_time_did_not_suffice_for_comes_again(tmp_path: Path) -> None:
     """Candidates that were sent and not measured are next when there is time."""
     machine = Machine(lambda name, s: 100.0 - s["rows"])

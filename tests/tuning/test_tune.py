@@ -150,7 +150,7 @@ def test_what_makes_the_model_slower_is_dropped(
     measured = iter(ratios)
     compared = lambda self, folder: whole_model.Comparison(*[r := next(measured), 1.0, r, r, r])  # noqa: E731
     monkeypatch.setattr(Tuner, "_compare", compared)
-    tuner.search = SimpleNamespace(states=[SimpleNamespace(best=1)], measured=9, rejected=0)
+    tuner.search = SimpleNamespace(states=[SimpleNamespace(better=True)], measured=9, rejected=0)
     summary = tuner._finish(tmp_path)
     assert (len(summary.records), summary.dropped, summary.comparison.ratio) == (kept, dropped, ratios[len(ratios) - 1])
     assert next(measured, None) is None
