@@ -22,6 +22,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.attention_problem import Attention
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.kernel_function import ELEMENT, MULTIPLY_ADD, KernelFunction, Launch
+from onnxc.passes.kernels.register_tiles import tile_registers
 from onnxc.passes.kernels.rows import larger, largest, piece_width, sweep, total
 from onnxc.passes.kernels.schedule_space import distinct, interleaved
 from onnxc.passes.kernels.transposition import transposed
@@ -48,7 +49,7 @@ def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
     """Other register tiles and fewer queries a unit, the heuristic's first."""
     first = choose(kernel, target)
     tiles = [first | {"rows": r, "vectors": v} for v in (2, 4, 1) for r in (12, 6, 4, 14, 8, 3)]
-    fits = [s for s in tiles if s["rows"] * s["vectors"] + s["vectors"] + 1 <= target.vector_registers]
+    fits = [s for s in tiles if tile_registers(s["rows"], s["vectors"], target) <= target.vector_registers]
     fewer = [first | {"queries": n} for n in (32, 16)]
     return distinct(first, interleaved(fits, fewer))
 

@@ -32,7 +32,7 @@ from onnxc.passes.kernels.planes_problem import (
     phases,
     problem,
 )
-from onnxc.passes.kernels.register_tiles import LATENCY
+from onnxc.passes.kernels.register_tiles import LATENCY, tile_registers
 from onnxc.passes.kernels.schedule_space import distinct, interleaved
 
 MOST_VECTORS = 8
@@ -100,7 +100,7 @@ def _tiles(filters: int, vectors: int, target) -> list[tuple[int, int]]:
         (r, v)
         for v in range(1, MOST_VECTORS + 1)
         for r in range(1, 15)
-        if r * v + v + 1 <= target.vector_registers and r <= filters and v <= max(1, vectors)
+        if tile_registers(r, v, target) <= target.vector_registers and r <= filters and v <= max(1, vectors)
     ]
     return sorted(candidates, key=lambda tile: (cycles(tile), tile))
 

@@ -1,7 +1,7 @@
 """Chooses the register tile of a contraction: how many rows and vectors of accumulators fit shapes and registers best.
 
 rows·vectors accumulators, a row of B and one broadcast must fit: rows·vectors + vectors + 1 ≤ registers (a tile that
-spills is 2× slower).
+spills is 2× slower); on aarch64 as many elements as there are rows.
 """
 
 from __future__ import annotations
@@ -62,7 +62,9 @@ def ranked_tiles(
     weights = n * terms * target.vector_bits // (8 * max(1, lanes)) if isinstance(terms, int) else target.l2_bytes + 1
     if rows == 1 and weights > target.l2_bytes:
         most = min(most, max(1, ROW_BYTES * 8 // target.vector_bits))
-    candidates = [(r, v) for v in range(1, most + 1) for r in heights if r * v + v + 1 <= target.vector_registers]
+    candidates = [
+        (r, v) for v in range(1, most + 1) for r in heights if tile_registers(r, v, target) <= target.vector_registers
+    ]
     if costly and target.vector_registers >= 32:
         candidates = [(r, v) for r, v in candidates if r * v <= 16]
     if panel and panel % lanes == 0:
@@ -79,6 +81,13 @@ def ranked_tiles(
 
     good = WHOLE_TILES * min(map(cost, candidates))
     return sorted(candidates, key=lambda t: (cost(t) > good or not is_whole(t), cost(t), t[0] * t[1], t))
+
+
+def tile_registers(rows: int, vectors: int, target) -> int:
+    """Vector registers that a tile takes: accumulators, a row of B, and what it is multiplied with.
+
+    NEON multiplies by an element of a register: LLVM loads all rows' before the first use, and 14×2 had 15 spills."""
+    return rows * vectors + vectors + (rows + 1 if target.arch == "aarch64" else 1)
 
 
 def _cycles(m: int, n: int, lanes: int, rows: int, vectors: int) -> float:

@@ -21,7 +21,7 @@ from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.matmul import CHUNK_BYTES, COPY_BYTES
 from onnxc.passes.kernels.matmul_problem import Matmul
 from onnxc.passes.kernels.packing import UNSAID
-from onnxc.passes.kernels.register_tiles import MOST_VECTORS
+from onnxc.passes.kernels.register_tiles import MOST_VECTORS, tile_registers
 
 Schedule = Mapping[str, int | str]
 Rules = Mapping[str, Collection[int | str]]
@@ -79,7 +79,7 @@ def _number(schedule: Schedule, name: str) -> int:
 def _tile(schedule: Schedule, elem: str, columns: Any, target: Any) -> Rules:
     """The register tile's entries: accumulators, a row of vectors and a broadcast fit into the registers."""
     rows, vectors, lanes = (_number(schedule, name) for name in ("rows", "vectors", "lanes"))
-    if rows > 0 and vectors > 0 and rows * vectors + vectors + 1 > target.vector_registers:
+    if rows > 0 and vectors > 0 and tile_registers(rows, vectors, target) > target.vector_registers:
         raise Refused(f"a tile of {rows} × {vectors} vectors does not fit into {target.vector_registers} registers")
     most = arithmetic(elem, target, columns).lanes
     widths = [1] if most == 1 else [1 << i for i in range(1, most.bit_length()) if 1 << i <= most]
@@ -176,7 +176,7 @@ def _im2col(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
 def _attention(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
     p = Attention.of(kernel)
     rows, vectors = _number(schedule, "rows"), _number(schedule, "vectors")
-    if rows > 0 and vectors > 0 and rows * vectors + vectors + 1 > target.vector_registers:
+    if rows > 0 and vectors > 0 and tile_registers(rows, vectors, target) > target.vector_registers:
         raise Refused(f"a tile of {rows} × {vectors} vectors does not fit into {target.vector_registers} registers")
     block = attention.key_block(p)
     wide = [v for v in range(1, MOST_VECTORS + 1) if block % (v * arithmetic(p.elem, target).lanes) == 0]

@@ -1,7 +1,7 @@
 """Times single kernels beside onnxruntime's and beside the multiply-adds that the core can do.
 
     python -m tests.bench [matmul] [conv] [depthwise] [--json FILE]      (from the repository's top, on a quiet machine)
-    python -m tests.bench rows [--json FILE]                             (single operators as models: rows.py)
+    python -m tests.bench rows [--mcpu CPU] [--json FILE]                (single operators as models: rows.py)
 One thread, its CPU time, all sides interleaved in every round, medians. "cold": a kernel's constants rotate through copies
 of 24 MB in all, as they would in a network. onnxruntime gets channels-first tensors, ours channels last.
 """
@@ -44,7 +44,7 @@ rng = np.random.default_rng(0)
 
 def main(arguments: Sequence[str]) -> None:
     if "rows" in arguments:
-        write(arguments, rows.run())
+        write(arguments, rows.run(*arguments[arguments.index("--mcpu") + 1 :][:1] if "--mcpu" in arguments else ()))
         return
     chosen = [a for a in arguments if a in ("matmul", "conv", "depthwise")] or ["matmul", "conv", "depthwise"]
     cases = [lambda c=c: matmul(*c) for c in MATMULS] if "matmul" in chosen else []

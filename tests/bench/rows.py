@@ -74,6 +74,7 @@ ROWS = {
     "2 × 512²": ("L2 read", lambda: gemv(2, 512)),
     "8 × 512²": ("FMA", lambda: matmul(8, 512, 512)),
     "conv 3×3": ("FMA", lambda: conv(56, 64, 64, 3, 1)),
+    "conv 3×3/2": ("FMA", lambda: conv(56, 128, 128, 3, 2)),
     "conv 1×1": ("FMA", lambda: conv(56, 256, 64, 1, 1)),
     "conv 7×7/2": ("FMA", lambda: conv(224, 3, 64, 7, 2)),
     "depthwise 3×3": ("L3 copy", lambda: conv(112, 96, 96, 3, 1, 96)),
@@ -82,22 +83,26 @@ ROWS = {
 }
 
 
-def run() -> list[dict]:
-    """A dict a row, printed as it is found."""
-    limits, found = Limits(), []
+def run(mcpu: str = "native") -> list[dict]:
+    """A dict a row, printed as it is found; other runtimes, which use all that the CPU has, only beside `native`."""
+    limits, found = Limits(mcpu), []
     for name, (limit, build) in ROWS.items():
-        found.append(measure(name, limit, *build(), limits))
-        print("{name:14s} {ms:8.4f} ms  {share:4.0%} of {limit}  {ratio:.2f} of {best}".format(**found[-1]), flush=True)
+        found.append(measure(name, limit, *build(), limits, mcpu))
+        beside = "  {ratio:.2f} of {best}" if found[-1]["peer_ms"] else ""
+        print(("{name:14s} {ms:8.4f} ms  {share:4.0%} of {limit}" + beside).format(**found[-1]), flush=True)
     return found
 
 
-def measure(name: str, limit: str, model: onnx.ModelProto, feeds: dict, work: float, limits: Limits) -> dict:
+def measure(
+    name: str, limit: str, model: onnx.ModelProto, feeds: dict, work: float, limits: Limits, mcpu: str = "native"
+) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "row.onnx"
         onnx.save(model, path)
-        onnxc.compile(path, path.with_suffix(".so"), mcpu="native")
+        onnxc.compile(path, path.with_suffix(".so"), mcpu=mcpu)
         sides = {"onnxc": RUNNERS["onnxc"](path.with_suffix(".so"), 1)}
-        sides |= {peer: RUNNERS[peer](path, 1) for peer in PEERS if find_spec(peer)}
+        peers = [peer for peer in PEERS if mcpu == "native" and find_spec(peer)]
+        sides |= {peer: RUNNERS[peer](path, 1) for peer in peers}
         times: dict[str, list[float]] = {side: [] for side in sides}
         rates = []
         for _ in range(ROUNDS):
@@ -106,9 +111,9 @@ def measure(name: str, limit: str, model: onnx.ModelProto, feeds: dict, work: fl
                 times[side].append(_seconds_a_call(call, feeds))
     own, rate = median(times["onnxc"]), median(rates)
     ratios = {p: median(a / b for a, b in zip(times["onnxc"], times[p], strict=True)) for p in times if p != "onnxc"}
-    best = max(ratios, key=ratios.__getitem__)
+    best = max(ratios, key=ratios.__getitem__, default=None)
     return {"name": name, "ms": own * 1e3, "limit": limit, "limit_rate": rate, "share": work / own / 1e9 / rate,
-            "best": best, "ratio": ratios[best], "peer_ms": {p: median(times[p]) * 1e3 for p in ratios}}  # fmt: skip
+            "best": best, "ratio": ratios.get(best), "peer_ms": {p: median(times[p]) * 1e3 for p in ratios}}  # fmt: skip
 
 
 def _seconds_a_call(call: Callable, feeds: dict) -> float:
