@@ -111,6 +111,31 @@ def run_alone(code: str, **options: object) -> str:
     return done.stdout
 
 
+def test_workers_may_use_the_cpus_that_others_let_them(regions: Path) -> None:
+    """Who wakes a worker bars its own CPU to it for a moment: what the worker may use is the same afterwards."""
+    run_alone(f"""
+import threading, time
+def masks():
+    return [os.sched_getaffinity(int(t)) for t in os.listdir('/proc/self/task') if int(t) != threading.get_native_id()]
+def settled(want):
+    end = time.monotonic() + 20
+    while masks() != want and time.monotonic() < end:
+        time.sleep(0.001)
+    assert masks() == want, (masks(), want)
+session = InferenceSession({str(regions)!r}, threads=3)
+for cpus in (os.sched_getaffinity(0), set(list(os.sched_getaffinity(0))[:1])):
+    count(session, 100, LONG, 50)
+    for t in os.listdir('/proc/self/task'):
+        if int(t) != threading.get_native_id():
+            os.sched_setaffinity(int(t), cpus)
+    want = masks()
+    for _ in range(50):
+        time.sleep(0.003)
+        count(session, 100, LONG, 5)
+    settled(want)
+""")
+
+
 def test_one_pool_for_the_process(regions: Path, tmp_path: Path) -> None:
     other = tmp_path / "other.so"
     shutil.copy(regions, other)
