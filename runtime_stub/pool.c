@@ -9,7 +9,7 @@
 
 enum {
     MOST_WORKERS = 255,
-    PART = 3000000,         /* ps of work that are worth a thread that is awake */
+    PART = 5000000,         /* ps of work that are worth a thread that is awake */
     WAKING = 40000,         /* ns that must be saved before a sleeping worker is woken */
     SPIN_IN_RUN = 200000,   /* ns from one kernel to the next */
     SPIN_AFTER = 100000,    /* ns after a run */

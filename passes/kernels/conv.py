@@ -12,7 +12,7 @@ from onnxc.passes.kernels import contraction, depthwise, patch_tiles, prefetchin
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.filter_panels import filter_panels
-from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, READ, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing, entries
 from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_grid
 from onnxc.passes.kernels.register_tiles import TALLEST, ranked_tiles
@@ -93,7 +93,8 @@ def launch(kernel: KernelFunction) -> Launch:
     p, s = Conv.of(kernel), ConvSchedule(**kernel.schedule)
     groups, panels, _ = pixel_grid(p, s)
     rows = min(p.pixels, s.group * s.rows) if isinstance(p.pixels, int) else s.group * s.rows
-    return Launch(groups * p.group * panels, MULTIPLY_ADD * rows * s.width * p.taps * p.channels)
+    term = s.width * max(MULTIPLY_ADD * rows, READ)  # few pixels: reading the weights is what takes the time
+    return Launch(groups * p.group * panels, term * p.taps * p.channels)
 
 
 def emit(b: KernelBuilder) -> None:

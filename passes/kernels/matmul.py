@@ -18,14 +18,13 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
-from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, READ, KernelFunction, Launch
 from onnxc.passes.kernels.matmul_problem import Matmul
 from onnxc.passes.kernels.matrix_panels import matrix_panels
 from onnxc.passes.kernels.packing import Packing, entries, place_in_panel
 from onnxc.passes.kernels.register_tiles import MOST_VECTORS, TileColumns, ranked_tiles
 from onnxc.passes.kernels.schedule_space import other_loops, tile_space, with_loops
 
-READ = 60  # ps to read an element of B from L2, at best
 CHUNK = 1024  # terms: a tile's rows of A then fit into L1, a panel's chunk is read from L2
 CHUNK_BYTES = 32 << 10  # of sums on the stack
 COPY_BYTES = 64 << 10  # of a panel that is copied to the stack

@@ -17,11 +17,12 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import pointers, scalars
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.gates import Gates
-from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
+from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
 from onnxc.passes.kernels.recurrent_rounds import Rounds
 from onnxc.passes.kernels.reduce import lane_mask
 
 MOST_ACCUMULATORS = 16
+READ = 40  # ps to read a weight from L2, where it stays from step to step
 K_BLOCK = 512  # the numeric promise: sums of 512 products, each from 0, added in order
 
 
@@ -37,7 +38,7 @@ def launch(kernel: KernelFunction) -> Launch:
     directions = ir.IntegerAttr(attributes["directions"]).value
     products = r.group * lanes * hidden * Gates(kernel.root).count // r.phases
     units = r.pieces * r.batch
-    return Launch(directions * r.count * units, 2 * MULTIPLY_ADD * products, units)  # the weights come from L2
+    return Launch(directions * r.count * units, READ * products, units)
 
 
 @dataclass

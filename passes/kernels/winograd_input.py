@@ -21,7 +21,7 @@ def launch(kernel: KernelFunction) -> Launch:
     op = kernel.root
     x = Tensor.of(op.operands[0].type)
     rows, columns = op.attr("tiles")
-    return Launch(x.shape[0] * rows, ELEMENT * columns * x.shape[3])
+    return Launch(x.shape[0] * rows, ELEMENT * SIZES[op.attr("tile")] ** 2 * columns * x.shape[3])
 
 
 def emit(b: KernelBuilder) -> None:

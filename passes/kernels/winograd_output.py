@@ -22,7 +22,7 @@ def launch(kernel: KernelFunction) -> Launch:
     op = kernel.root
     result = Tensor.of(op.results[0].type)
     rows, columns = op.attr("tiles")
-    return Launch(result.shape[0] * rows, ELEMENT * columns * result.shape[3])
+    return Launch(result.shape[0] * rows, ELEMENT * SIZES[op.attr("tile")] ** 2 * columns * result.shape[3])
 
 
 def emit(b: KernelBuilder) -> None:

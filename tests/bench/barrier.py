@@ -22,6 +22,8 @@ MEANING = {
     "shared": "the same in a region",
     "serial,idle": "400 µs of arithmetic after 5 ms, one thread",
     "shared,idle": "the same in a region",
+    "serial,run": "60 times 80 µs of arithmetic, one thread",
+    "shared,run": "the same in 60 regions",
 }
 
 

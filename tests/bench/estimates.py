@@ -84,9 +84,7 @@ def table(found: list[Estimate], rows: int) -> str:
         kinds.setdefault(e.kind, []).append(e.ratio)
     lines = ["kind                       kernels  measured/estimated   least   most"]
     for kind, ratios in sorted(kinds.items(), key=lambda item: geometric_mean(item[1])):
-        lines.append(
-            f"{kind:26} {len(ratios):7} {geometric_mean(ratios):19.2f} {min(ratios):7.2f} {max(ratios):6.2f}"
-        )
+        lines.append(f"{kind:26} {len(ratios):7} {geometric_mean(ratios):19.2f} {min(ratios):7.2f} {max(ratios):6.2f}")
     lines.append("\n measured  estimated, µs  furthest off")
     for e in sorted(found, key=lambda e: max(e.ratio, 1 / e.ratio), reverse=True)[:rows]:
         lines.append(f"{e.measured:9.1f} {e.estimated:10.1f}     {e.model} {e.kind} {e.nodes[:50]} {e.types[:70]}")
