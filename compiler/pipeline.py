@@ -20,6 +20,7 @@ from onnxc.passes.fusion_rules import STAYS, VIEWS
 from onnxc.passes.group_operators import group_operators
 from onnxc.passes.infer_shapes import check_shapes, infer_shapes
 from onnxc.passes.innermost_softmax import innermost_softmax
+from onnxc.passes.interleave_kernels import interleave_kernels
 from onnxc.passes.join_in_place import join_in_place
 from onnxc.passes.kernels.kinds import ROOTS
 from onnxc.passes.lowering.registry import ELEMENTWISE, MOVES
@@ -90,6 +91,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         choose_schedules,
         share_layouts,
         pack_weights,
+        interleave_kernels,
         order_for_memory,
         plan_memory,
         describe_kernels,

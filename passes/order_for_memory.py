@@ -21,7 +21,7 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.kernels.scalars import byte_width
 
-MOVABLE = frozenset({"kernel.call", "kernel.scratch", "kernel.view", "kernel.join"})
+MOVABLE = frozenset({"kernel.call", "kernel.bands", "kernel.scratch", "kernel.view", "kernel.join"})
 PLACELESS = ("onnx.Constant", "onnx.None")
 USUAL = 128  # what a dim that only a run tells is taken for
 
@@ -120,7 +120,7 @@ def _tensors(ops: list[ir.Operation]) -> dict[ir.Value, _Tensor]:
         if op.name == "kernel.view":
             if op.operands[0] in found:
                 found[op.results[0]] = found[op.operands[0]]
-        elif op.name == "kernel.call":
+        elif op.name in ("kernel.call", "kernel.bands"):
             for r in op.results:
                 found.setdefault(r, _Tensor(_bytes(r)))
     return found

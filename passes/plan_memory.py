@@ -94,7 +94,7 @@ class _Liveness:
             for operand in op.operands:
                 for storage in self.roots.get(operand, ()):
                     storage.death = self.position
-            if op.name in ("kernel.call", "kernel.scratch"):
+            if op.name in ("kernel.call", "kernel.bands", "kernel.scratch"):
                 for r in op.results:
                     self._define(r)
             elif op.name == "kernel.view":

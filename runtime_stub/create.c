@@ -91,7 +91,7 @@ static int32_t use_threads(context *c, const onnxc_options *options) {
 /* Everything but the memory of the context itself. */
 static int32_t set_up(context *c, const onnxc_options *options) {
     c->env = (onnxc_env){.parallel = env_parallel, .alloc = env_alloc, .mark = env_mark, .release = env_release,
-                         .output = env_output, .threads = 1};
+                         .output = env_output, .bands = env_bands, .threads = 1};
     c->given_workspace = options->workspace;
     c->given_bytes = options->workspace_bytes > INT64_MAX ? INT64_MAX : (int64_t)options->workspace_bytes;
     c->features = cpu_features() & ~options->hidden_features;
@@ -132,7 +132,7 @@ static int32_t call(const onnxc_model *model, const void *const *inputs, void *c
         for (int32_t axis = 0; axis < model->inputs[i]->rank; axis++) dims[at++] = model->inputs[i]->dims[axis].value;
     context c = {.head = {model}, .memory = {plain_alloc, plain_free, NULL}};
     c.env = (onnxc_env){.parallel = env_parallel, .alloc = env_alloc, .mark = env_mark, .release = env_release,
-                        .output = env_output, .weights = model->weights, .threads = 1};
+                        .output = env_output, .bands = env_bands, .weights = model->weights, .threads = 1};
     int32_t number = v->run(&c.env, inputs, dims, outputs, workspace);
     if (!number) number = atomic_load_explicit(&c.env.status, memory_order_relaxed);
     chunks_put(&c.memory, c.arena.first);

@@ -23,6 +23,7 @@
 #include "pool.c"
 #endif
 #include "context.c"
+#include "bands.c"
 #include "weights.c"
 #include "check.c"
 #include "pick.c"

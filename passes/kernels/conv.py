@@ -14,8 +14,9 @@ from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.filter_panels import filter_panels
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, READ, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing, entries
-from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_grid
+from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_bounds, pixel_grid
 from onnxc.passes.kernels.register_tiles import TALLEST, ranked_tiles
+from onnxc.passes.kernels.row_order import RowOrder
 from onnxc.passes.kernels.schedule_space import distinct, other_loops, tile_space, with_loops
 
 POINTERS = 8  # rows of a tile that is no matmul: each is a pointer, and more than registers hold cost a load each
@@ -95,6 +96,31 @@ def launch(kernel: KernelFunction) -> Launch:
     rows = min(p.pixels, s.group * s.rows) if isinstance(p.pixels, int) else s.group * s.rows
     term = s.width * max(MULTIPLY_ADD * rows, READ)  # few pixels: reading the weights is what takes the time
     return Launch(groups * p.group * panels, term * p.taps * p.channels)
+
+
+def finer(kernel: KernelFunction, target) -> dict[str, int | str] | None:
+    """The schedule with shorter units, if it has long ones and loses nothing by it: weights that stay in L1 may be read
+    again by every few row tiles."""
+    schedule = kernel.schedule
+    if schedule["algorithm"] != "direct" or schedule["group"] <= contraction.TILES:
+        return None
+    p, s = Conv.of(kernel), ConvSchedule(**schedule)
+    panels = pixel_grid(p, s)[1] * p.group
+    bytes_ = panels * s.width * p.taps * p.channels * scalars.byte_width(p.elem)
+    if panels != 1 and not (isinstance(bytes_, int) and bytes_ <= target.l1_bytes // 2):
+        return None
+    return {**schedule, "group": contraction.TILES}
+
+
+def order(kernel: KernelFunction) -> RowOrder | None:
+    """How the kernel's units go through its result; None where sizes are not known, or where they go by columns."""
+    if kernel.schedule["algorithm"] in ALGORITHMS:
+        return ALGORITHMS[kernel.schedule["algorithm"]].order(kernel)
+    p, s = Conv.of(kernel), ConvSchedule(**kernel.schedule)
+    panels = pixel_grid(p, s)[1] * p.group
+    if s.order == "columns" and panels != 1:
+        return None  # nothing is whole before the last panel
+    return p.row_order(kernel, lambda: pixel_bounds(p, s), panels)
 
 
 def emit(b: KernelBuilder) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from mlir import ir
@@ -11,11 +11,12 @@ from onnxc.dialects import dims
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import index_math as im
-from onnxc.passes.kernels import scalars
+from onnxc.passes.kernels import row_order, scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.kernels.row_order import RowOrder
 
 Dim = dims.Dim
 
@@ -89,6 +90,16 @@ class Conv:
             filters // group,
             channels,
         )
+
+    def row_order(self, kernel: KernelFunction, bounds: Callable[[], Sequence[int]], units: int) -> RowOrder | None:
+        """How the kernel's units go through its result, `bounds()` being the pixels where blocks begin, and the end."""
+        x = row_order.read_once(kernel)
+        if x is None or not row_order.known(self.images, *self.size, *self.out):
+            return None
+        if self.dense:
+            return row_order.of_pixels(x, self.pixels, bounds(), units)
+        axis = (self.kernel[0], self.strides[0], self.dilations[0], self.pads[0])
+        return row_order.of_windows(x, self.size, self.out, self.images, axis, bounds(), units)
 
     def with_bias(self, ev: Evaluator, sums: Arithmetic, channel: im.Index, lanes: Lanes, total: ir.Value) -> ir.Value:
         """The result's elements from `channel` on, for their sums over taps and channels."""

@@ -21,6 +21,7 @@ from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import ELEMENT, MULTIPLY_ADD, KernelFunction, Launch
+from onnxc.passes.kernels.row_order import RowOrder
 from onnxc.passes.kernels.schedule_space import distinct
 
 PIXELS = 8  # 4 to 8 are within 5 % of each other
@@ -59,6 +60,13 @@ def launch(kernel: KernelFunction) -> Launch:
     p = Conv.of(kernel)
     pixel = p.group * (MULTIPLY_ADD * p.taps + ELEMENT)
     return Launch(p.images * dims.product(p.out[:-1]), pixel * p.out[-1])
+
+
+def order(kernel: KernelFunction) -> RowOrder | None:
+    """A unit is a row."""
+    p = Conv.of(kernel)
+    width = p.out[-1]
+    return p.row_order(kernel, lambda: range(0, p.pixels + 1, width), 1)
 
 
 def emit(b: KernelBuilder) -> None:

@@ -2,7 +2,9 @@
 
 A kind's module has `launch(kernel) -> Launch`, `emit(builder) -> None` and, if there is a choice, `choose(kernel,
 target) -> dict` (the schedule attribute), `candidates(kernel, target) -> list[dict]` (schedules worth trying, that of
-`choose` first) and `packings(kernel) -> list[Packing]` (see packing.py).
+`choose` first) and `packings(kernel) -> list[Packing]` (see packing.py). Kinds that go through their result row by row
+have `order(kernel) -> RowOrder | None` (see row_order.py), and `finer(kernel, target)`, a schedule of shorter units, if
+there may be one.
 """
 
 from __future__ import annotations

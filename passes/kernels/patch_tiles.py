@@ -23,6 +23,7 @@ from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import entries, place_in_panel
 from onnxc.passes.kernels.register_tiles import TileColumns, ranked_tiles
+from onnxc.passes.kernels.row_order import RowOrder
 from onnxc.passes.kernels.schedule_space import distinct, interleaved, tile_space
 
 PATCH_BYTES = 32 << 10  # stays in L1 beside the weights, and is little enough for any stack
@@ -91,6 +92,14 @@ def launch(kernel: KernelFunction) -> Launch:
     runs = (p.out[-1] + (s.run - 1)) // s.run
     products = s.run * p.taps * p.channels * p.filters
     return Launch(p.images * dims.product(p.out[:-1]) * runs, MULTIPLY_ADD * products)
+
+
+def order(kernel: KernelFunction) -> RowOrder | None:
+    """A block is a row, a unit a run of its pixels."""
+    p, s = Conv.of(kernel), PatchSchedule(**kernel.schedule)
+    width = p.out[-1]
+    runs = -(-width // s.run) if isinstance(width, int) else 0
+    return p.row_order(kernel, lambda: range(0, p.pixels + 1, width), runs)
 
 
 def emit(b: KernelBuilder) -> None:

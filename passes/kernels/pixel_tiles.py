@@ -49,6 +49,13 @@ def pixel_grid(p: Conv, s: ConvSchedule) -> tuple[dims.Dim, dims.Dim, dims.Dim]:
     return (tiles + (s.group - 1)) // s.group, (p.filters + (s.width - 1)) // s.width, tiles
 
 
+def pixel_bounds(p: Conv, s: ConvSchedule) -> list[int]:
+    """The pixels, of a known number, at which blocks of row tiles begin (see contraction.row_tiles), and the end."""
+    tiles = contraction.tile_count(p.pixels, s.rows)
+    small, extra = divmod(p.pixels, tiles)
+    return [*(tile * small + min(tile, extra) for tile in range(0, tiles, s.group)), p.pixels]
+
+
 class PixelTiles:
     """Emits a convolution (or what can be told as one) over channels-last tensors."""
 

@@ -15,11 +15,12 @@ from mlir.dialects import arith
 from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import index_math as im
-from onnxc.passes.kernels import scalars
+from onnxc.passes.kernels import row_order, scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.kernels.reduce import lane_mask, lowest
+from onnxc.passes.kernels.row_order import RowOrder
 from onnxc.passes.kernels.window import Window
 
 MOST_TAPS = 49  # of windows that are written out
@@ -28,6 +29,20 @@ MOST_TAPS = 49  # of windows that are written out
 def launch(kernel: KernelFunction) -> Launch:
     shape = Tensor.of(kernel.root.results[0].type).dims
     return Launch(dims.product(shape[:-1]), ELEMENT * dims.product(kernel.root.attr("kernel_shape")) * shape[-1])
+
+
+def order(kernel: KernelFunction) -> RowOrder | None:
+    """A unit is a pixel, a block a row."""
+    root = kernel.root
+    x, out = (Tensor.of(v.type).dims for v in (root.operands[0], root.results[0]))
+    operand = row_order.read_once(kernel)
+    if operand is None or not row_order.known(*x, *out):
+        return None
+    w = Window.of(root, tuple(root.attr("kernel_shape")))
+    width = dims.product(out[2:-1])
+    axis = (w.kernel[0], w.strides[0], w.dilations[0], w.begins[0])
+    bounds = range(0, dims.product(out[:-1]) + 1, width)
+    return row_order.of_windows(operand, x[1:-1], out[1:-1], x[0], axis, bounds, width)
 
 
 def emit(b: KernelBuilder) -> None:

@@ -16,7 +16,7 @@ from onnxc.passes.kernel_calls import callee_of
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.kernel_function import LEAST_PICOSECONDS, KernelFunction, Launch, launch_of
-from onnxc.passes.main import control_flow, shims
+from onnxc.passes.main import bands, control_flow, shims
 from onnxc.passes.main.machine import OUT_OF_MEMORY, Machine
 from onnxc.passes.main.prepare import bind_inputs
 from onnxc.passes.main.requirements import emit_requirement
@@ -40,6 +40,7 @@ class RunEmitter:
         self.kernels = {name: _kernel(f) for name, f in kernels.items()}
         self.block = main.regions[0].blocks[0]
         self.pointers: dict[ir.Value, ir.Value] = {}
+        self.band_plans = 0  # so many constants there are
 
     def emit(self) -> None:
         ptr, i32 = ir.Type.parse("!llvm.ptr"), ir.IntegerType.get_signless(32)
@@ -75,6 +76,7 @@ class RunEmitter:
             "onnx.If": lambda op: control_flow.emit_if(self, op),
             "onnx.Loop": lambda op: control_flow.emit_loop(self, op),
             "kernel.call": self._call,
+            "kernel.bands": lambda op: bands.emit_bands(self, op),
             "kernel.view": self._view,
             "kernel.scratch": self._scratch,
             "kernel.join": self._scratch,
@@ -130,9 +132,7 @@ class RunEmitter:
     def _call(self, op: ir.Operation) -> None:
         kernel = self.kernels[callee_of(op)]
         values = {e.name: dims.parse(ir.StringAttr(e.attr).value) for e in ir.DictAttr(op.attributes["dims"])}
-        places = [ir.StringAttr(p).value for p in op.attributes["places"]]
-        for result, place in zip(op.results, places, strict=True):
-            self.pointers[result] = self._place(result, place)
+        self.place_results(op)
         symbols = [self.m.dim(values[s]) for s in kernel.symbols]
         counts = (kernel.launch.extent, kernel.launch.independent, kernel.launch.picoseconds)
         extent, turn, picoseconds = (self.m.dim(dims.substitute(d, values)) for d in counts)
@@ -143,6 +143,11 @@ class RunEmitter:
             self._launch(op, pointers, symbols, extent, turn, picoseconds)
         if kernel.failures:
             self._check_status(op, kernel)
+
+    def place_results(self, op: ir.Operation) -> None:
+        """Finds where the results of an op that has places lie."""
+        for result, place in zip(op.results, op.attributes["places"], strict=True):
+            self.pointers[result] = self._place(result, ir.StringAttr(place).value)
 
     def _launch(
         self, op: ir.Operation, pointers, symbols, extent: im.Index, turn: im.Index, picoseconds: im.Index
