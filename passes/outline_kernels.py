@@ -6,6 +6,7 @@ After:   func.func private @k_3f2a91c0(%x: tensor<?x64xf32, ["d0", 64]>, …) at
 A kernel's dims are names of its own: every distinct expression becomes one symbol d0, d1 …, whose value the call gives.
 What divides it stays to be seen, as far as a tile could need it: `320*q` becomes `64*d0`, d0 being `5*q`, so that a
 kernel for heights divided by 32 has no code for what a tile leaves over (`program.facts`, see passes/apply_facts.py).
+So does a small upper limit, rounded up to a power of two, in kernels whose schedules ask for it: `d0:0..64`.
 The name is a hash of the function's text, so kernels are equal across models too, and their objects can be cached.
 Keeps:   values, locations of calls.       Leaves: no `kernel.fused`.
 """
@@ -45,13 +46,18 @@ def _outline_block(program: Program, block: ir.Block, known: dict[str, str]) -> 
 
 LARGEST_MULTIPLE = 64  # lanes of a sweep, the longest step of any kernel; more would tell equal kernels apart,
 SMALLEST_MULTIPLE = 4  # and so would less, which is no tile
+LARGEST_LIMIT = 128  # keys that attention goes through at once, rows that a product's tiles are chosen for
+LIMITED = {"attention", "matmul"}
 
 
 class OpaqueDims:
-    """Gives each distinct symbolic dim a name of the kernel's own, in order of first sight, times what divides it."""
+    """Gives each distinct symbolic dim a name of the kernel's own, in order of first sight, times what divides it.
 
-    def __init__(self) -> None:
+    `limited`: with its upper limit, if that is small."""
+
+    def __init__(self, limited: bool) -> None:
         self.names: dict[dims.Dim, dims.Expr] = {}
+        self.limited = limited
 
     def __call__(self, d: dims.Dim) -> dims.Dim:
         if isinstance(d, int):
@@ -60,7 +66,9 @@ class OpaqueDims:
         multiple = multiple if multiple >= SMALLEST_MULTIPLE else 1
         unit = dims.floordiv(d, multiple)
         if unit not in self.names:
-            self.names[unit] = dims.symbol(f"d{len(self.names)}")
+            name, most = f"d{len(self.names)}", dims.bounds(unit)[1]
+            known = self.limited and 1 <= most * multiple <= LARGEST_LIMIT
+            self.names[unit] = dims.ranged(name, 0, 1 << (int(most) - 1).bit_length()) if known else dims.symbol(name)
         return self.names[unit] * multiple
 
     def type(self, type_: ir.Type) -> ir.Type:
@@ -80,7 +88,7 @@ class OpaqueDims:
 
 
 def _outline(program: Program, fused: ir.Operation, known: dict[str, str]) -> None:
-    opaque = OpaqueDims()
+    opaque = OpaqueDims(ir.StringAttr(fused.attributes["kind"]).value in LIMITED)
     body = fused.regions[0].blocks[0]
     ops = [view.operation for view in body.operations]
     with ir.InsertionPoint(program.module.body), ir.Location.unknown():
@@ -117,7 +125,7 @@ def _outline(program: Program, fused: ir.Operation, known: dict[str, str]) -> No
 
 
 def _call(fused: ir.Operation, name: str, opaque: OpaqueDims, nodes: list[str]) -> None:
-    values = ir.DictAttr.get({str(symbol): ir.StringAttr.get(str(d)) for d, symbol in opaque.names.items()})
+    values = ir.DictAttr.get({f"d{i}": ir.StringAttr.get(str(d)) for i, d in enumerate(opaque.names)})
     attributes = {
         "callee": ir.FlatSymbolRefAttr.get(name),
         "dims": values,

@@ -4,13 +4,15 @@
     kernel.conv(f32[1,56,56,64], const f32[3,3,64,64]) {group=1, pads=[1,1,1,1]} -> f32[1,56,56,64]
 
 Kind, types, constant operands, operators with their attributes and what they read: `aI` is operand I of the kernel, a
-number an operator before. Sizes not known are d0, d1 … in order of first sight. The numbers in constants, the names of
-nodes and what passes noted down for themselves are not part of it.
+number an operator before. Sizes not known are d0, d1 … in order of first sight, with what is known of them, which
+schedules may rest on: d0:1..64 lies in a range, d0%32 is a multiple. The numbers in constants, the names of nodes and
+what passes noted down for themselves are not part of it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
+from math import inf
 
 from mlir import ir
 
@@ -59,8 +61,14 @@ class _Renamed:
         if isinstance(type_, ir.NoneType):
             return "none"
         tensor = Tensor.of(type_)
-        shape = [str(d) if isinstance(d, int) else self.names.setdefault(d, f"d{len(self.names)}") for d in tensor.dims]
+        shape = [str(d) if isinstance(d, int) else self._size(d) for d in tensor.dims]
         return f"{tensor.elem}[{','.join(shape)}]"
+
+    def _size(self, d: dims.Dim) -> str:
+        low, high = dims.bounds(d)
+        limits = f":{max(0, low):.0f}..{'' if high == inf else f'{high:.0f}'}" if low > 1 or high != inf else ""
+        multiple = f"%{dims.divisor(d)}" if dims.divisor(d) > 1 else ""
+        return self.names.setdefault(d, f"d{len(self.names)}") + limits + multiple
 
 
 def _name(op: OnnxOp) -> str:

@@ -2,34 +2,38 @@
 
     kernel.attention(q, k, v, mask?) {scale, heads, kv_heads}
 Operands are [B, rows, heads·width] (heads side by side) or [B, heads, rows, width]; mask is added, broadcast to [B,
-heads, queries, keys]. A unit is a block of queries of one head. It goes through the keys in blocks: K is turned into
-columns, the scores of the block computed, their powers summed beside a running maximum, and V's rows added up with
-them; what was summed before is scaled down when the maximum grows. Block sizes depend on the width alone, so the bits
-do too.
+heads, queries, keys]. A unit is a block of queries of one head. K is turned into columns, the scores are computed,
+their powers summed, and V's rows added up with them. Keys of a short sequence are one block: whole rows of scores
+become softmax, and the sums stay in registers. More keys are gone through in blocks, beside a running maximum: what was
+summed before is scaled down when that grows. The number of keys decides, at run time where only that knows it; the size
+of blocks depends on the width alone, so the bits do too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 from mlir import ir
-from mlir.dialects import arith, memref, vector
+from mlir.dialects import arith
 
+from onnxc.dialects import dims
 from onnxc.passes import maths
 from onnxc.passes.kernels import contraction, scalars
 from onnxc.passes.kernels import index_math as im
+from onnxc.passes.kernels.attention_operands import Operands
 from onnxc.passes.kernels.attention_problem import Attention
-from onnxc.passes.kernels.builder import Buffer, KernelBuilder
+from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.kernel_function import ELEMENT, MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.register_tiles import tile_registers
 from onnxc.passes.kernels.rows import larger, largest, piece_width, sweep, total
 from onnxc.passes.kernels.schedule_space import distinct, interleaved
-from onnxc.passes.kernels.transposition import transposed
 
-QUERIES = 64  # a unit's queries: K is turned once for all of them; the stack holds the scores of no more
-PAD = 16  # elements between rows on the stack, so that they don't fall into one cache set
+QUERIES = 96  # a unit's queries: K and V are read once for all of them; the stack holds the scores of no more
 VECTORS = 2
+SMALL = 4  # rows of a tile of what is left over: with two vectors a step takes as long as with one row, by latency
+Rows = Sequence[im.Index]
 
 
 @dataclass(frozen=True)
@@ -42,7 +46,17 @@ class AttentionSchedule:
 
 
 def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
-    return asdict(AttentionSchedule(QUERIES, 8 if target.vector_registers >= 32 else 4, VECTORS))
+    rows = next(r for r in (12, 8, 4, 1) if tile_registers(r, VECTORS, target) <= target.vector_registers)
+    return asdict(AttentionSchedule(_queries(Attention.of(kernel).queries, rows), rows, VECTORS))
+
+
+def _queries(queries: dims.Dim, rows: int) -> int:
+    """An even share of the queries, or whole tiles."""
+    if not isinstance(queries, int):
+        return QUERIES
+    count = max(1, -(-queries // QUERIES))
+    share = -(-queries // count)
+    return max(1, share if share * count == queries else -(-share // rows) * rows)
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
@@ -50,7 +64,7 @@ def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
     first = choose(kernel, target)
     tiles = [first | {"rows": r, "vectors": v} for v in (2, 4, 1) for r in (12, 6, 4, 14, 8, 3)]
     fits = [s for s in tiles if tile_registers(s["rows"], s["vectors"], target) <= target.vector_registers]
-    fewer = [first | {"queries": n} for n in (32, 16)]
+    fewer = [first | {"queries": n} for n in (64, 32, 16)]
     return distinct(first, interleaved(fits, fewer))
 
 
@@ -77,145 +91,119 @@ class _Emitter:
         self.sums = contraction.arithmetic(p.elem, b.target)
         self.lanes = self.sums.lanes
         self.block = key_block(p)
-        self.q, self.k, self.v = (b.inputs[v] for v in p.op.operands[:3])
-        self.mask = b.inputs[p.op.operands[3]] if len(p.op.operands) > 3 and p.op.operands[3] is not None else None
-        self.queries, self.keys = b.dim(p.queries), b.dim(p.keys)
-        self.one_block = isinstance(self.queries, int) and self.queries <= s.queries
-        self.stride = self.block + PAD
-        self.columns = self._scratch(p.width * self.stride)
-        self.scores = self._scratch(self.s.queries * self.stride)
-        self.value_stride = -(-p.value_width // (self.s.vectors * self.lanes)) * self.s.vectors * self.lanes
-        self.sum = self._scratch(self.s.queries * self.value_stride)
-        self.top, self.weight, self.factor = (self._scratch(self.s.queries) for _ in range(3))
-
-    def _scratch(self, size: int) -> Buffer:
-        type_ = ir.MemRefType.get([size], scalars.element_type(self.sums.compute))
-        return Buffer(memref.alloca(type_, [], [], alignment=64), self.sums.compute, [size], [1])
+        self.x = Operands(b, p, self.sums, self.block, s.vectors * self.lanes)
+        self.queries, self.keys = self.x.queries, self.x.keys
+        self.one_unit, self.whole = dims.at_least(s.queries, p.queries), dims.at_least(self.block, p.keys)
+        rows = int(max(1, min(s.queries, dims.bounds(p.queries)[1])))
+        self.scores = self.x.scratch(rows * self.x.stride)
+        self.top, self.weight, self.factor = (self.x.scratch(rows) for _ in range(3))
+        if not self.whole:
+            self.sum = self.x.scratch(rows * self.x.value_stride)
 
     def run(self) -> None:
-        b, p = self.b, self.p
-        blocks = im.ceildiv(self.queries, self.s.queries)
+        b = self.b
+        units = im.ceildiv(self.queries, self.s.queries)
         with b.loop(b.begin, b.end) as unit:
-            rest, number = im.floordiv(unit, blocks), im.mod(unit, blocks)
-            self.image, self.head = im.floordiv(rest, p.heads), im.mod(rest, p.heads)
-            self.kv_head = im.floordiv(self.head, p.heads // p.kv_heads)
-            self.first = im.mul(number, self.s.queries)
-            left = self.queries if self.one_block else im.sub(self.queries, self.first)
-            whole = b.divides(self.s.queries, self.queries)
-            self.rows = self.s.queries if whole else im.minimum(left, self.s.queries)
-            self._start()
-            with b.loop(0, self.keys, self.block) as key:
-                whole = b.divides(self.block, self.keys)
-                self.key, self.count = key, self.block if whole else im.minimum(im.sub(self.keys, key), self.block)
-                self._turn_keys()
-                self._tiles(self._scores_of)
-                with b.loop(0, self.rows) as row:
-                    self._soften(row)
-                self._tiles(self._add_values)
-            self._finish()
+            self.x.select(im.floordiv(unit, units))
+            self.first = im.mul(im.mod(unit, units), self.s.queries)
+            left = self.queries if self.one_unit else im.sub(self.queries, self.first)
+            even = b.divides(self.s.queries, self.queries)
+            self.rows = self.s.queries if even else im.minimum(left, self.s.queries)
+            if self.whole:
+                self.key, self.count, self.begins, self.ends = 0, self.keys, True, True
+                self._keys()
+            else:
+                with b.loop(0, im.maximum(self.keys, 1), self.block) as self.key:  # without keys, results are 0/0
+                    even = b.divides(self.block, self.keys)
+                    self.count = self.block if even else im.minimum(im.sub(self.keys, self.key), self.block)
+                    self.begins = im.compare(self.key, "==", 0)
+                    self.ends = im.compare(im.add(self.key, self.block), ">=", self.keys)
+                    self._keys()
 
-    def _tiles(self, tile) -> None:
-        contraction.row_tiles(self.b, self.rows, self.s.rows, 0, im.ceildiv(self.rows, self.s.rows), tile)
-
-    def _start(self) -> None:
-        scalar = scalars.element_type(self.sums.compute)
+    def _keys(self) -> None:
+        """Goes through a block of keys: turned into columns; values are copied where more than one tile reads them."""
+        x = self.x
+        x.turn_keys(self.key, self.count)
+        copied = im.compare(self.rows, ">", self.s.rows) if self.p.elem == self.sums.compute else True
+        if copied is not False:
+            with self.b.when(copied):
+                x.copy_values(self.key, self.count)
+        self._tiles(self._scores_of)
         with self.b.loop(0, self.rows) as row:
-            self.top.store_flat(scalars.constant(float("-inf"), scalar), row)
-            self.weight.store_flat(scalars.constant(0, scalar), row)
-        with self.b.loop(0, im.mul(self.rows, self.value_stride), self.lanes) as i:
-            self.sum.store_vector(self.sums.zero(), i)
+            for i in [] if self.whole else range(0, self.block, self.s.queries):
+                x.ask(im.add(im.add(self.key, self.block), im.add(row, i)))
+            self._soften(row)
+        read = x.values_at(self.key, copied)
+        self._tiles(lambda rows: self._add_values(rows, read))
 
-    def _turn_keys(self) -> None:
-        """columns[d, t] = k[t, d] of the block, in whole tiles: keys beyond it are copies of the last.
+    def _tiles(self, tile: Callable[[Rows], None]) -> None:
+        """`tile(rows)` for all of the unit's rows.
 
-        What a tile reads must have been written: with denormals from an old stack each product costs a hundred cycles.
-        """
-        start, step = self.p.place(self.k, 1, self.image, self.kv_head, self.key, self.keys)
-        tile = self.s.vectors * self.lanes
-        exact = self.b.divides(tile, self.keys)
-        with self.b.loop(0, im.mul(im.ceildiv(self.count, tile), tile), self.lanes) as t:
-            rows = [
-                im.add(t, i) if exact else im.minimum(im.add(t, i), im.sub(self.count, 1)) for i in range(self.lanes)
-            ]
+        Of a number that only a run tells, those left over are small tiles, filled up with the last row again: all that
+        is computed of it is the same, and code for every number of rows is not needed."""
+        height, rows = self.s.rows, self.rows
+        if isinstance(rows, int):
+            tiles = im.ceildiv(rows, height)
+            contraction.row_tiles(
+                self.b, rows, height, 0, tiles, lambda row, n: tile([im.add(row, r) for r in range(n)])
+            )
+            return
+        whole = im.mul(im.floordiv(rows, height), height)
+        with self.b.loop(0, whole, height) as row:
+            tile([im.add(row, r) for r in range(height)])
+        small, last = min(SMALL, height), im.sub(rows, 1)
+        with self.b.loop(whole, rows, small) as row:
+            tile([im.minimum(im.add(row, r), last) for r in range(small)])
 
-            def square(d: im.Index, left: int) -> None:
-                mask = self._mask(left) if left < self.lanes else None
-                vectors = [
-                    self.sums.widen(self.k.load_vector(im.add(start, im.add(im.mul(r, step), d)), self.lanes, mask))
-                    for r in rows
-                ]
-                for j, v in enumerate(transposed(vectors)[:left]):
-                    self.columns.store_vector(v, im.add(t, im.mul(im.add(d, j), self.stride)))
-
-            self._pieces(self.p.width, self.lanes, square)
-
-    def _pieces(self, extent: int, size: int, piece: Callable[[im.Index, int], None]) -> None:
-        """`piece(start, length)` for every `size` of the extent: a loop, and what is left over."""
-        whole = extent // size * size
-        if whole:
-            with self.b.loop(0, whole, size) as start:
-                piece(start, size)
-        if whole < extent:
-            piece(whole, extent - whole)
-
-    def _mask(self, lanes: im.Index) -> ir.Value:
-        type_ = ir.VectorType.get([self.lanes], ir.IntegerType.get_signless(1))
-        return vector.create_mask(type_, [im.value(im.maximum(lanes, 0))])
-
-    def _scores_of(self, row: im.Index, rows: int) -> None:
+    def _scores_of(self, rows: Rows) -> None:
         """scores[row, t] = scale · q[row]·k[t] + mask."""
-        start, step = self.p.place(self.q, 0, self.image, self.head, im.add(self.first, row), self.queries)
-        with self.b.loop(0, self.count, self.s.vectors * self.lanes) as t:
+        vectors = im.ceildiv(self.count, self.lanes)
+        whole = im.mul(im.floordiv(vectors, self.s.vectors), self.s.vectors)
+        for wide, first, last in ((self.s.vectors, 0, whole), (1, whole, vectors)):
+            if not (isinstance(last, int) and first == last):
+                self._score_tiles(rows, wide, im.mul(first, self.lanes), im.mul(last, self.lanes))
+
+    def _score_tiles(self, rows: Rows, vectors: int, first: im.Index, last: im.Index) -> None:
+        """Of keys from `first` to `last`, in tiles of `vectors`."""
+        x = self.x
+        starts = [self.p.place(x.q, 0, x.image, x.head, im.add(self.first, row), self.queries)[0] for row in rows]
+        with self.b.loop(first, last, vectors * self.lanes) as t:
 
             def load(d: im.Index):
-                at = im.add(start, d)
-                queries = [self.sums.widen(self.q.load_flat(im.add(at, im.mul(step, r)))) for r in range(rows)]
-                column = im.add(im.mul(d, self.stride), t)
+                queries = [self.sums.widen(x.q.load_flat(im.add(start, d))) for start in starts]
+                column = im.add(im.mul(d, x.stride), t)
                 return queries, [
-                    self.columns.load_vector(im.add(column, v * self.lanes), self.lanes) for v in range(self.s.vectors)
+                    x.columns.load_vector(im.add(column, v * self.lanes), self.lanes) for v in range(vectors)
                 ]
 
-            zeros = [self.sums.zero()] * (rows * self.s.vectors)
-            acc = contraction.sum_products(self.b, self.sums, rows, self.s.vectors, 0, self.p.width, load, zeros)
-            for v in range(self.s.vectors):
-                place = im.add(t, v * self.lanes)
-                inside = self._mask(im.sub(self.count, place)) if self.mask is not None else None
-                for r in range(rows):
-                    x = scalars.mul(acc[r * self.s.vectors + v], scalars.constant_like(self.p.scale, acc[0]))
-                    if self.mask is not None:
-                        x = scalars.add(x, self._mask_at(im.add(row, r), place, inside))
-                    self.scores.store_vector(x, im.add(im.mul(im.add(row, r), self.stride), place))
+            zeros = [self.sums.zero()] * (len(rows) * vectors)
+            acc = contraction.sum_products(self.b, self.sums, len(rows), vectors, 0, self.p.width, load, zeros)
+            for v in range(vectors):
+                self._store_scores(rows, acc[v::vectors], im.add(t, v * self.lanes))
 
-    def _mask_at(self, row: im.Index, place: im.Index, inside: ir.Value) -> ir.Value:
-        """The mask's vector at keys from `place` of the block; it may be broadcast along any axis."""
-        mask, p = self.mask, self.p
-        point = [self.image, self.head, im.add(self.first, row), im.add(self.key, place)][4 - len(mask.shape) :]
-        offset: im.Index = 0
-        for i, extent, stride in zip(point[:-1], mask.shape[:-1], mask.strides[:-1], strict=True):
-            offset = im.add(offset, im.mul(im.select(im.compare(extent, "==", 1), 0, i), stride))
-        type_ = scalars.vector_of(scalars.element_type(p.elem), self.lanes)
-        one = im.compare(mask.shape[-1], "==", 1)
-        value = self.b.choose(
-            one,
-            type_,
-            lambda: scalars.splat(mask.load_flat(offset), self.lanes),
-            lambda: mask.load_vector(im.add(offset, point[-1]), self.lanes, inside),
-        )
-        return self.sums.widen(value)
+    def _store_scores(self, rows: Rows, products: Sequence[ir.Value], t: im.Index) -> None:
+        add_mask = self.x.mask_at(im.add(self.key, t), im.sub(self.count, t))
+        for row, product in zip(rows, products, strict=True):
+            score = scalars.mul(product, scalars.constant_like(self.p.scale, product))
+            score = add_mask(score, im.add(self.first, row))
+            self.scores.store_vector(score, im.add(im.mul(row, self.x.stride), t))
 
     def _soften(self, row: im.Index) -> None:
-        """scores[row] become powers beside the running maximum; `factor` scales down what was summed."""
+        """scores[row] become powers beside the running maximum; `factor` scales down what was summed before.
+
+        `weight` is the sum of all powers so far, after the last block its reciprocal.
+        """
         b, scalar = self.b, scalars.element_type(self.sums.compute)
-        base, width = im.mul(row, self.stride), piece_width(b, self.sums.compute)
+        base, width = im.mul(row, self.x.stride), piece_width(b, self.sums.compute)
 
         def best(i: im.Index, mask: ir.Value | None, carried: list[ir.Value]) -> list[ir.Value]:
             return [larger(carried[0], self.scores.load_vector(im.add(base, i), width, mask))]
 
-        low = scalars.constant(float("-inf"), scalar)
-        before = self.top.load_flat(row)
+        low, zero = scalars.constant(float("-inf"), scalar), scalars.constant(0, scalar)
+        before = b.choose(self.begins, scalar, lambda: low, lambda: self.top.load_flat(row))
         top = scalars.maximum(before, largest(sweep(b, self.count, self.sums.compute, [low], best)[0]))
         # a row masked so far has no maximum yet: its powers are 0, not exp(-inf + inf)
-        shift = arith.select(scalars.compare(top, "==", low), scalars.constant_like(0, top), top)
+        shift = arith.select(scalars.compare(top, "==", low), zero, top)
 
         def powers(i: im.Index, mask: ir.Value | None, carried: list[ir.Value]) -> list[ir.Value]:
             x = self.scores.load_vector(im.add(base, i), width, mask)
@@ -223,57 +211,63 @@ class _Emitter:
             self.scores.store_vector(e, im.add(base, i), mask)
             return [arith.addf(carried[0], e)]
 
-        added = total(sweep(b, self.count, self.sums.compute, [scalars.constant(0, scalar)], powers)[0])
-        factor = maths.exp_of_decay(arith.subf(before, shift))
-        self.weight.store_flat(arith.addf(arith.mulf(self.weight.load_flat(row), factor), added), row)
-        self.top.store_flat(top, row)
-        self.factor.store_flat(factor, row)
+        added = total(sweep(b, self.count, self.sums.compute, [zero], powers)[0])
 
-    def _add_values(self, row: im.Index, rows: int) -> None:
-        """sum[row] = factor·sum[row] + Σ over the block's keys of scores[row, t]·v[t]."""
-        start, step = self.p.place(self.v, 2, self.image, self.kv_head, self.key, self.keys)
-        factors = [scalars.splat(self.factor.load_flat(im.add(row, r)), self.lanes) for r in range(rows)]
+        def joined() -> ir.Value:
+            factor = maths.exp_of_decay(arith.subf(before, shift))
+            self.factor.store_flat(factor, row)
+            return arith.addf(arith.mulf(self.weight.load_flat(row), factor), added)
+
+        weight = b.choose(self.begins, scalar, lambda: added, joined)
+        one = scalars.constant_like(1, weight)
+        weight = b.choose(self.ends, scalar, lambda: arith.divf(one, weight), lambda: weight)
+        self.weight.store_flat(weight, row)
+        if not self.whole:
+            self.top.store_flat(top, row)
+
+    def _add_values(self, rows: Rows, read: Callable[[im.Index, im.Index, int], ir.Value]) -> None:
+        """sum[row] = factor·sum[row] + Σ over the block's keys of scores[row, t]·v[t]; in the end it is the result.
+
+        `read(t, column, left)` gives a vector of v[t], of which `left` columns are there."""
+        x, vectors = self.x, self.s.vectors
 
         def columns(c: im.Index, left: int) -> None:
-            lefts = [min(self.lanes, max(0, left - v * self.lanes)) for v in range(self.s.vectors)]
-            masks = [self._mask(n) if n < self.lanes else None for n in lefts]
-
             def load(t: im.Index):
-                weights = [self.scores.load_flat(im.add(im.mul(im.add(row, r), self.stride), t)) for r in range(rows)]
-                at = im.add(start, im.add(im.mul(t, step), c))
-                return weights, [
-                    self.sums.widen(self.v.load_vector(im.add(at, v * self.lanes), self.lanes, masks[v]))
-                    for v in range(self.s.vectors)
-                ]
+                starts = [(im.add(c, v), left - v) for v in range(0, vectors * self.lanes, self.lanes)]
+                values = [read(t, at, inside) if inside > 0 else self.sums.zero() for at, inside in starts]
+                return [self.scores.load_flat(im.add(im.mul(row, x.stride), t)) for row in rows], values
 
             places = [
-                im.add(im.add(im.mul(im.add(row, r), self.value_stride), c), v * self.lanes)
-                for r in range(rows)
-                for v in range(self.s.vectors)
+                im.add(im.add(im.mul(row, x.value_stride), c), v * self.lanes) for row in rows for v in range(vectors)
             ]
-            before = [
-                arith.mulf(self.sum.load_vector(place, self.lanes), factors[i // self.s.vectors])
-                for i, place in enumerate(places)
-            ]
-            after = contraction.sum_products(self.b, self.sums, rows, self.s.vectors, 0, self.count, load, before)
-            for place, v in zip(places, after, strict=True):
-                self.sum.store_vector(v, place)
+            zeros = [self.sums.zero()] * len(places)
+            so_far = partial(self._so_far, rows, places)
+            before = self.b.choose_all(self.begins, [v.type for v in zeros], lambda: zeros, so_far)
+            after = contraction.sum_products(self.b, self.sums, len(rows), vectors, 0, self.count, load, before)
+            with self.b.when(self.ends):
+                self._store(rows, c, left, after)
+            if self.ends is not True:
+                with self.b.when(im.negate(self.ends)):
+                    for place, v in zip(places, after, strict=True):
+                        self.sum.store_vector(v, place)
 
-        self._pieces(self.p.value_width, self.s.vectors * self.lanes, columns)
+        x.pieces(self.p.value_width, vectors * self.lanes, columns)
 
-    def _finish(self) -> None:
+    def _so_far(self, rows: Rows, places: list[im.Index]) -> list[ir.Value]:
+        factors = [scalars.splat(self.factor.load_flat(row), self.lanes) for row in rows]
+        vectors = len(places) // len(rows)
+        return [arith.mulf(self.sum.load_vector(at, self.lanes), factors[i // vectors]) for i, at in enumerate(places)]
+
+    def _store(self, rows: Rows, column: im.Index, left: int, sums: list[ir.Value]) -> None:
         """The result: sums by weights."""
-        out = self.b.outputs[0]
-        with self.b.loop(0, self.rows) as row:
-            start, _ = self.p.place(out, 3, self.image, self.head, im.add(self.first, row), self.queries)
-            weight = self.weight.load_flat(row)
-            factor = scalars.splat(arith.divf(scalars.constant_like(1, weight), weight), self.lanes)
-
-            def columns(
-                c: im.Index, left: int, row: im.Index = row, start: im.Index = start, factor: ir.Value = factor
-            ) -> None:
-                mask = self._mask(left) if left < self.lanes else None
-                v = arith.mulf(self.sum.load_vector(im.add(im.mul(row, self.value_stride), c), self.lanes), factor)
-                out.store_vector(self.sums.narrow(v), im.add(start, c), mask)
-
-            self._pieces(self.p.value_width, self.lanes, columns)
+        out, x, vectors = self.b.outputs[0], self.x, len(sums) // len(rows)
+        for r, row in enumerate(rows):
+            start, _ = self.p.place(out, 3, x.image, x.head, im.add(self.first, row), self.queries)
+            factor = scalars.splat(self.weight.load_flat(row), self.lanes)
+            for v in range(vectors):
+                inside = left - v * self.lanes
+                if inside <= 0:
+                    continue
+                mask = x.lanes_before(inside) if inside < self.lanes else None
+                value = self.sums.narrow(arith.mulf(sums[r * vectors + v], factor))
+                out.store_vector(value, im.add(start, im.add(column, v * self.lanes)), mask)

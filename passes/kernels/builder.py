@@ -175,6 +175,11 @@ class KernelBuilder:
         d = i if isinstance(i, int) else self._spelt.get(i)
         return d is not None and dims.mod(d, step) == 0
 
+    def divisor(self, i: im.Index) -> int:
+        """The largest number that provably divides `i`, a number or an index that `dim` gave."""
+        d = i if isinstance(i, int) else self._spelt.get(i, 1)
+        return dims.divisor(d)
+
     def shape(self, v: ir.Value) -> list[im.Index]:
         if v.type == ir.NoneType.get():
             return []
@@ -222,13 +227,23 @@ class KernelBuilder:
         otherwise: Callable[[], ir.Value],
     ) -> ir.Value:
         """`then() if condition else otherwise()`, evaluating only the one that is needed."""
+        return self.choose_all(condition, [type_], lambda: [then()], lambda: [otherwise()])[0]
+
+    def choose_all(
+        self,
+        condition: bool | ir.Value,
+        types: Sequence[ir.Type],
+        then: Callable[[], Sequence[ir.Value]],
+        otherwise: Callable[[], Sequence[ir.Value]],
+    ) -> list[ir.Value]:
+        """`choose` for several values at once."""
         if isinstance(condition, bool):
-            return then() if condition else otherwise()
-        op = scf.IfOp(condition, [type_], has_else=True)
-        for block, value in ((op.then_block, then), (op.else_block, otherwise)):
+            return list(then() if condition else otherwise())
+        op = scf.IfOp(condition, list(types), has_else=True)
+        for block, values in ((op.then_block, then), (op.else_block, otherwise)):
             with ir.InsertionPoint(block):
-                scf.YieldOp([value()])
-        return op.results[0]
+                scf.YieldOp(list(values()))
+        return list(op.results)
 
     def fail(self, op_position: int) -> None:
         """Sets the status cell to the failure of the op at that position of the group; the kernel goes on."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from math import gcd
 
 from mlir import ir
 from mlir.dialects import arith, math, vector
@@ -139,7 +140,7 @@ def row_tiles(
 
     A known number of rows is cut into tiles that differ by one row at most. Else all have `height` rows, but for what
     is left over where `height` need not divide them: pieces, each a power of two, or, where there may be `few` rows in
-    all, so that they count, one tile of just as many rows.
+    all, so that they count, one tile of just as many rows; of those, what known divisors of the rows allow.
     """
     if isinstance(rows, int):
         count = max(1, -(-rows // height))
@@ -160,12 +161,12 @@ def row_tiles(
         tile(im.mul(t, height), height)
     done = im.mul(whole, height)
     with b.when(im.both(im.compare(last, ">", whole), im.compare(done, "<", rows))):
-        (_one_tile if few else _pieces)(b, rows, done, height, tile)
+        (_one_tile if few else _pieces)(b, rows, done, height, gcd(b.divisor(rows), height), tile)
 
 
-def _pieces(b: KernelBuilder, rows: im.Index, done: im.Index, height: int, tile) -> None:
+def _pieces(b: KernelBuilder, rows: im.Index, done: im.Index, height: int, step: int, tile) -> None:
     piece = 1 << max(0, (height - 1).bit_length() - 1)
-    while piece and height > 1:
+    while piece >= step & -step and height > 1:  # `step` divides what is left
         after = im.add(done, piece)
         fits = im.compare(after, "<=", rows)
         with b.when(fits):
@@ -174,9 +175,9 @@ def _pieces(b: KernelBuilder, rows: im.Index, done: im.Index, height: int, tile)
         piece //= 2
 
 
-def _one_tile(b: KernelBuilder, rows: im.Index, done: im.Index, height: int, tile) -> None:
+def _one_tile(b: KernelBuilder, rows: im.Index, done: im.Index, height: int, step: int, tile) -> None:
     left = im.sub(rows, done)
-    for count in range(1, height):
+    for count in range(step, height, step):
         with b.when(im.compare(left, "==", count)):
             tile(done, count)
 
@@ -211,7 +212,7 @@ def tiles_a_unit(tiles: dims.Dim, panels: dims.Dim, tile_bytes: int, target) -> 
     """How many row tiles go through a panel before the next: their rows stay in L2, and all threads find work."""
     most = max(TILES, target.l2_bytes // 4 // max(1, tile_bytes))
     if not isinstance(tiles, int):
-        return min(most, 16)
+        return int(max(1, min(most, UNITS, dims.bounds(tiles)[1])))
     pieces = -(-UNITS // panels) if isinstance(panels, int) and panels else 1
     return max(1, min(most, -(-tiles // pieces)))
 

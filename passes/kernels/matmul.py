@@ -28,6 +28,7 @@ from onnxc.passes.kernels.schedule_space import other_loops, tile_space, with_lo
 CHUNK = 1024  # terms: a tile's rows of A then fit into L1, a panel's chunk is read from L2
 CHUNK_BYTES = 32 << 10  # of sums on the stack
 COPY_BYTES = 64 << 10  # of a panel that is copied to the stack
+UNKNOWN = 128  # rows that a number which only a run tells counts as
 WORTH_COPYING = 24  # rows that make a copy of B pay
 
 
@@ -62,12 +63,14 @@ def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | st
     p = Matmul.of(kernel)
     sums = contraction.arithmetic(p.elem, target, p.n)
     packed = int(p.b_position in kernel.constants and p.has_n and not p.transposed_batch_b)
-    copied = int(not packed and p.n != 1 and not (isinstance(p.rows, int) and p.rows < WORTH_COPYING))
+    most_rows = dims.bounds(p.rows)[1]
+    copied = int(not packed and p.n != 1 and most_rows >= WORTH_COPYING)
     terms = min(p.k, contraction.BLOCK) if isinstance(p.k, int) else contraction.BLOCK
     most = COPY_BYTES // max(1, terms * sums.lanes * scalars.byte_width(sums.compute)) if copied else MOST_VECTORS
-    apart = 0 if p.trans_a else p.k * scalars.byte_width(p.elem)
     most, costly = max(1, min(most, MOST_VECTORS)), contraction.has_costly_epilogue(kernel)
-    rows, vectors = ranked_tiles(p.rows, p.n, sums.lanes, target, p.k, 128, most, apart, costly=costly, panel=panel)[0]
+    about, apart = int(max(1, min(UNKNOWN, most_rows))), 0 if p.trans_a else p.k * scalars.byte_width(p.elem)
+    tiles = ranked_tiles(p.rows, p.n, sums.lanes, target, p.k, about, most, apart, costly=costly, panel=panel)
+    rows, vectors = tiles[0]
     k = p.k if isinstance(p.k, int) else 512
     tiles = contraction.tile_count(p.rows, rows)
     width = vectors * sums.lanes
@@ -157,7 +160,7 @@ class _Emitter:
             self.copy = self._scratch((s.chunk or p.k) * s.width)
         self.a = p.left(b, self.ev)
         self.right = None if s.packed else p.right(b, self.ev)
-        self.fewest = 1  # tiles that share the asking for weights
+        self.tile_rows = s.rows
 
     def _scratch(self, size: int) -> Buffer:
         type_ = ir.MemRefType.get([max(1, size)], scalars.element_type(self.sums.compute))
@@ -184,7 +187,7 @@ class _Emitter:
 
             def tile(row: im.Index, rows: int) -> None:
                 with self.ev.scope():
-                    self.fewest = 2 if rows == s.rows else 1
+                    self.tile_rows = rows
                     self._tile(batch, row, rows, load_b)
 
             self.start: im.Index = 0
@@ -292,7 +295,7 @@ class _Emitter:
                     im.mod(im.floordiv(row, s.rows), s.group),
                     s.chunk or self.k,
                     im.sub(k, self.start),
-                    self.fewest,
+                    alone=0 if isinstance(self.shares, int) else self.tile_rows,
                 )
             return [buffer.load_vector(im.add(at, v * s.lanes), s.lanes) for v in range(s.vectors)]
 

@@ -7,6 +7,7 @@ machine's width; accumulators have LANES lanes, which `reduce.joined_lanes` join
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from mlir import ir
 from mlir.dialects import arith, vector
@@ -49,15 +50,23 @@ def sweep(b: KernelBuilder, length: im.Index, elem: str, starts: list[ir.Value],
     count = LANES // width
     initial = [scalars.splat(s, width) for s in starts for _ in range(count)]
 
+    def partly(i: im.Index, left: im.Index, mine: list[ir.Value]) -> list[ir.Value]:
+        if isinstance(left, int) and left >= width:
+            return piece(i, None, mine)
+        mask = lane_mask(left, width)
+        return [arith.select(mask, v, old) for v, old in zip(piece(i, mask, mine), mine, strict=True)]
+
     def chunk(i: ir.Value, carried: list[ir.Value], rest: im.Index | None) -> list[ir.Value]:
         columns = [carried[k * count : (k + 1) * count] for k in range(len(starts))]
         results: list[list[ir.Value]] = [[] for _ in starts]
         for j in range(count):
-            mine = [column[j] for column in columns]
-            mask = None if rest is None else lane_mask(im.sub(rest, j * width), width)
-            new = piece(im.add(i, j * width), mask, mine)
-            for k, (old, v) in enumerate(zip(mine, new, strict=True)):
-                results[k].append(v if mask is None else arith.select(mask, v, old))
+            at, mine = im.add(i, j * width), [column[j] for column in columns]
+            left = LANES if rest is None else im.sub(rest, j * width)
+            # most rows are short of a chunk by some whole vectors
+            some = j == 0 or im.compare(left, ">", 0)
+            new = b.choose_all(some, [v.type for v in mine], partial(partly, at, left, mine), lambda mine=mine: mine)
+            for k, v in enumerate(new):
+                results[k].append(v)
         return [v for column in results for v in column]
 
     whole = im.mul(im.floordiv(length, LANES), LANES)

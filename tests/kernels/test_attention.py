@@ -26,7 +26,7 @@ def check(
     kv_heads=None,
     rank=3,
     mask=None,
-    dynamic=False,
+    dynamic="",
     mcpu="native",
     schedule=None,
 ):
@@ -47,8 +47,8 @@ def check(
         else (lambda x: x)
     )
     inputs = [lay(x) for x in (q, k, v)] + ([] if m is None else [m])
-    names = {0: "B", 1: "S"} if rank == 3 else {0: "B", 2: "S"}
-    keyed = {0: "B", 1: "T"} if rank == 3 else {0: "B", 2: "T"}
+    axis = 1 if rank == 3 else 2
+    names, keyed = ({0: "B", axis: symbol + dynamic.removeprefix("free")} for symbol in "ST")
     shape = lambda s, d: spell([d.get(i, e) if dynamic else e for i, e in enumerate(s)])  # noqa: E731
     types = [f"tensor<{shape(x.shape, d)}>" for x, d in zip(inputs[:3], (names, keyed, keyed), strict=True)]
     types += [] if m is None else [f"tensor<{spell(m.shape)}>"]
@@ -71,10 +71,12 @@ def check(
     dict(batch=2, heads=4, queries=65, keys=129, width=24, value_width=40, kv_heads=2, mask=(2, 1, 1, 129)),
     dict(batch=1, heads=1, queries=1, keys=1, width=1), dict(batch=1, heads=2, queries=33, keys=70, width=80, mask=(70,)),
     dict(batch=2, heads=2, queries=3, keys=20, width=128, mask=(2, 2, 3, 1)),
+    dict(batch=1, heads=2, queries=197, keys=197, width=64, mask=(1, 1, 1, 197)),
+    dict(batch=2, heads=1, queries=13, keys=128, width=64), dict(batch=1, heads=3, queries=17, keys=50, width=20),
 ])  # fmt: skip
 def test_attention(case, rank):
     result = check(**case, rank=rank)
-    assert check(**case, rank=rank, dynamic=True).tobytes() == result.tobytes()
+    assert check(**case, rank=rank, dynamic="free").tobytes() == result.tobytes()
     assert check(**case, rank=rank, mcpu="x86-64-v3").tobytes() == result.tobytes()
 
 
@@ -83,3 +85,10 @@ def test_every_schedule_gives_the_same_bits(rows, vectors, queries):
     case = dict(batch=2, heads=4, queries=65, keys=129, width=24, value_width=40, kv_heads=2, mask=(2, 1, 1, 129))
     result = check(**case, schedule=dict(rows=rows, vectors=vectors, queries=queries), mcpu="x86-64-v4")
     assert check(**case).tobytes() == result.tobytes()
+
+
+@pytest.mark.parametrize("most", [64, 100, 128, 200])
+def test_ranges_give_the_same_bits(most):
+    """Where it is known that one block holds all keys, or one unit all queries."""
+    case = dict(batch=2, heads=2, queries=61, keys=64, width=40, value_width=56, mask=(2, 1, 61, 64))
+    assert check(**case, dynamic=f":1..{most}").tobytes() == check(**case).tobytes()

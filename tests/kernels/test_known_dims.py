@@ -6,8 +6,12 @@ from math import erf
 
 import numpy as np
 import pytest
+from mlir import ir
 
 from onnxc.dialects import dims
+from onnxc.dialects.onnx import new_context
+from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.signatures import kernel_signature
 
 from .harness import compile_kernel
 from .test_matmul import close, kernel, numbers, spell
@@ -34,6 +38,29 @@ def test_matmul_of_a_multiple_of_rows_has_no_tile_left_over(height):
     (result,) = known(x, w)
     close(result, np.maximum(x.astype(np.float64) @ w, 0), k=40)
     assert result.tobytes() == free(x, w)[0].tobytes()
+
+
+@pytest.mark.parametrize(("limit", "height"), [(4, 4), (8, 5), (64, 37)])
+def test_a_limit_of_the_rows_chooses_the_tile(limit, height):
+    free, known = matmul("M", 48), matmul(f"m:0..{limit}", 48)
+    assert known.schedule["rows"] <= limit
+    assert known.schedule["group"] == -(-limit // known.schedule["rows"]) < free.schedule["group"]
+    rng = np.random.default_rng(0)
+    x, w = numbers(rng, (height, 40)), numbers(rng, (40, 48))
+    assert known(x, w)[0].tobytes() == free(x, w)[0].tobytes()
+
+
+def test_signatures_tell_what_is_known_of_sizes():
+    def signature(rows):
+        with new_context(), ir.Location.unknown():
+            types = [spell((rows, 40)), "40x48xf32"]
+            module = ir.Module.parse(kernel("MatMul", types, spell((rows, 48))))
+            return kernel_signature(KernelFunction.of(module.body.operations[0]))
+
+    found = {rows: signature(rows) for rows in ("M", "m:0..64", "m:65..", "32*m")}
+    assert found["M"] == "matmul(f32[d0,40], f32[40,48]) -> f32[d0,48]: MatMul(a0,a1)"
+    known = {"M": "d0", "m:0..64": "d0:0..64", "m:65..": "d0:65..", "32*m": "d0%32"}
+    assert found == {rows: found["M"].replace("d0", size) for rows, size in known.items()}
 
 
 def test_matmul_of_a_multiple_of_columns_has_no_masks():

@@ -53,3 +53,15 @@ def reshaping() -> ModelProto:
     nodes = [helper.make_node("Reshape", ["x", "shape"], ["a"], "rows"), helper.make_node("Relu", ["a"], ["y"], "relu")]
     weights = {"shape": np.array([-1, 4], np.int64)}
     return _model(nodes, ("x", ("n", "m")), ("y", ("r", 4)), weights)
+
+
+def attention(*, heads: int = 2, width: int = 16) -> ModelProto:
+    """x [batch, seq, heads·width] attends to itself."""
+    size = heads * width
+    nodes = [
+        helper.make_node("MatMul", ["x", "w"], ["q"], "query"),
+        helper.make_node("Attention", ["q", "x", "x"], ["y"], "attention", q_num_heads=heads, kv_num_heads=heads),
+    ]
+    model = _model(nodes, ("x", ("batch", "seq", size)), ("y", ("batch", "seq", size)), {"w": _random(size, size)})
+    model.opset_import[0].version = 23
+    return model

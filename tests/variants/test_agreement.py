@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from onnx import ModelProto
+from onnx import ModelProto, numpy_helper
 
 import onnxc
 from onnxc.runtime import InferenceSession, SessionError
@@ -19,6 +19,7 @@ from tests.runtime.test_embedding import libc
 from tests.variants import models
 
 TOKENS = ["batch=1,seq=1", "batch=1", "batch=2..4,seq%4=0", "seq%8=0", "seq=2..12"]
+SEQUENCES = ["batch=1,seq=7", "seq=1..64", "seq%32=0", "seq=65..128", "seq=150"]
 IMAGES = ["batch=1,h=24,w=24", "batch=1,h=30..40", "h%8=0,w%8=0", "batch=2..3"]
 
 
@@ -31,6 +32,7 @@ def build(folder: Path, name: str, model: ModelProto, specs: list[str], **option
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("agreement")
     build(folder, "tokens", models.tokens(), TOKENS)
+    build(folder, "attention", models.attention(), SEQUENCES)
     build(folder, "strict", models.image(), IMAGES, strict=True)
     build(folder, "image", models.image(), IMAGES)
     return folder
@@ -58,6 +60,20 @@ quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCh
 def test_tokens(folder: Path, batch: int, seq: int, threads: int) -> None:
     y, expected = results(folder, "tokens", (batch, seq, 48), threads)
     np.testing.assert_array_equal(y, expected)
+
+
+@given(batch=st.integers(1, 3), seq=st.integers(1, 160), threads=st.integers(1, 2))
+@quick
+def test_attention(folder: Path, batch: int, seq: int, threads: int) -> None:
+    """Keys in one block or in several, known to be so or found at run time."""
+    y, expected = results(folder, "attention", (batch, seq, 32), threads)
+    np.testing.assert_array_equal(y, expected)
+    x = np.random.default_rng(batch + seq + 32).standard_normal((batch, seq, 32), dtype=np.float32).astype(float)
+    w = numpy_helper.to_array(models.attention().graph.initializer[0]).astype(float)
+    q, k = (a.reshape(batch, seq, 2, 16).transpose(0, 2, 1, 3) for a in (x @ w, x))
+    e = np.exp(q @ k.transpose(0, 1, 3, 2) / 4)
+    wanted = (e / e.sum(-1, keepdims=True) @ k).transpose(0, 2, 1, 3).reshape(x.shape)
+    np.testing.assert_allclose(y, wanted, rtol=1e-4, atol=1e-5)
 
 
 @given(batch=st.integers(1, 4), h=st.integers(16, 42), w=st.sampled_from([16, 24, 31, 40]), threads=st.integers(1, 2))
