@@ -106,7 +106,8 @@ def trade_line(objective: str, trade: Mapping[str, Any], memory: Mapping[str, in
 def trade_table(objective: str, weights: tuple[int, int], workspaces: tuple[int | str, int | str]) -> list[str]:
     """Bytes with speed, and with another objective, as lines of a table."""
     rows = [("", "speed", objective)]
-    for name, (fast, other) in {"weights": weights, "workspace": workspaces}.items():
+    pairs: dict[str, tuple[int | str, int | str]] = {"weights": weights, "workspace": workspaces}
+    for name, (fast, other) in pairs.items():
         shown = [readable_size(n) if isinstance(n, int) else f"{n} bytes" for n in (fast, other)]
         if isinstance(fast, int) and isinstance(other, int) and fast:
             shown[1] += f" ({other / fast:.2f})"
