@@ -81,10 +81,16 @@ def _scores(value: ir.Value, rw: Rewriter) -> Scores | None:
         return None
     if factors[0] != value and not rw.single_use(factors[0]):
         return None
-    q_scale, q = product(matmul.operands[0], rw, root=False)
-    if len(q) != 1 or q_scale <= 0 or Tensor.of(q[0].type).dims != Tensor.of(matmul.operands[0].type).dims:
-        q_scale, q = 1.0, [matmul.operands[0]]
-    return Scores(q[0], matmul.operands[1], scale * q_scale, mask)
+    (q_scale, q), (k_scale, k) = (_unscaled(operand, rw) for operand in matmul.operands)
+    return Scores(q, k, scale * q_scale * k_scale, mask)
+
+
+def _unscaled(value: ir.Value, rw: Rewriter) -> tuple[float, ir.Value]:
+    """`value` as a positive number times a tensor of its shape."""
+    scale, factors = product(value, rw, root=False)
+    if len(factors) != 1 or scale <= 0 or Tensor.of(factors[0].type).dims != Tensor.of(value.type).dims:
+        return 1.0, value
+    return scale, factors[0]
 
 
 def _masked(op: OnnxOp, rw: Rewriter) -> tuple[ir.Value, ir.Value] | None:
@@ -119,31 +125,48 @@ def _untransposed(transposed: ir.Value, rw: Rewriter) -> ir.Value:
 
 def joined_heads(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
     """An Attention whose operands were split into heads, and whose result joins them: on rank 3."""
-    turned = rw.producer(op.operands[0], "Transpose")
-    if turned is None or list(turned.attr("perm") or ()) != HEADS_FIRST:
+    heads_first = _behind_turn(op.operands[0], rw)
+    inner = rw.producer(heads_first, "Attention")
+    if inner is None or not (rw.single_use(op.operands[0]) and rw.single_use(heads_first)):
         return None
-    inner = rw.producer(turned.operands[0], "Attention")
-    if inner is None or not (rw.single_use(op.operands[0]) and rw.single_use(turned.operands[0])):
+    tensor, result = Tensor.of(heads_first.type), Tensor.of(op.results[0].type)
+    if tensor.rank != 4 or not isinstance(tensor.dims[1], int):
         return None
-    batch, heads, rows, width = Tensor.of(turned.operands[0].type).dims
-    if Tensor.of(op.results[0].type).shape != (batch, rows, heads * width) or not isinstance(heads, int):
+    batch, heads, rows, width = tensor.dims
+    joined = tensor.of_shape([batch, rows, heads * width])
+    if result.shape != joined.shape and not _is_view(tensor):
         return None
     flat = [_flat(value, rw) for value in inner.operands[:3]]
     if any(value is None for value in flat):
         return None
     attrs = {"scale": inner.attr("scale"), "q_num_heads": heads, "kv_num_heads": heads}
-    return rw.one("Attention", [*flat, *inner.operands[3:]], op.results[0].type, attrs)
+    attended = rw.one("Attention", [*flat, *inner.operands[3:]], joined, attrs)
+    return attended if result.shape == joined.shape else rw.reshape(attended, result.dims)
+
+
+def _is_view(tensor: Tensor) -> bool:
+    """Whether heads beside rows are in memory as rows beside heads: the Transpose has become a Reshape."""
+    return 1 in tensor.dims[1:3]
+
+
+def _behind_turn(value: ir.Value, rw: Rewriter) -> ir.Value:
+    """The [B, H, S, D] behind a [B, S, H, D]; `value` itself where nothing had to be turned."""
+    turned = rw.producer(value, "Transpose")
+    return turned.operands[0] if turned is not None and list(turned.attr("perm") or ()) == HEADS_FIRST else value
 
 
 def _flat(value: ir.Value, rw: Rewriter) -> ir.Value | None:
     """[B, S, H·D] behind a [B, H, S, D] that was split into heads."""
+    tensor = Tensor.of(value.type)
+    batch, heads, rows, width = tensor.dims
+    if _is_view(tensor):
+        return rw.reshape(value, [batch, rows, heads * width])
     turned = rw.producer(value, "Transpose")
     if turned is None or list(turned.attr("perm") or ()) != HEADS_FIRST:
         return None
     split = rw.producer(turned.operands[0], "Reshape")
     if split is None:
         return None
-    batch, rows, heads, width = Tensor.of(turned.operands[0].type).dims
     source = split.operands[0]
     if Tensor.of(source.type).shape == (batch, rows, heads * width):
         return source

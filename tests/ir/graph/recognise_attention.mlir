@@ -53,3 +53,36 @@ func.func @weights_read(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x4x5xf32>, %v: te
   %2 = "onnx.MatMul"(%1, %v) : (tensor<1x2x3x5xf32>, tensor<1x2x5x4xf32>) -> tensor<1x2x3x4xf32>
   return %2, %1 : tensor<1x2x3x4xf32>, tensor<1x2x3x5xf32>
 }
+
+// One query: turning its heads moves nothing and is a Reshape, before and behind. Rank 3 as well, whatever reads it.
+// CHECK-LABEL: func.func @one_query
+// CHECK:         %[[Q:.*]] = "onnx.Reshape"(%arg0, %{{.*}}) {{.*}} -> tensor<1x1x8xf32>
+// CHECK-NEXT:    %[[Y:.*]] = "onnx.Attention"(%[[Q]], %arg1, %arg2) {kv_num_heads = 2 : i64, q_num_heads = 2 : i64, scale = 5.000000e-01 : f32}
+func.func @one_query(%q: tensor<1x8xf32>, %k: tensor<1x5x8xf32>, %v: tensor<1x5x8xf32>) -> tensor<1x8xf32> {
+  %n = "onnx.None"() : () -> none
+  %half = "onnx.Constant"() {value = dense<0.5> : tensor<f32>} : () -> tensor<f32>
+  %0 = "onnx.Reshape"(%q, %n) {operand_values = {"1" = [1, 2, 1, 4]}} : (tensor<1x8xf32>, none) -> tensor<1x2x1x4xf32>
+  %1 = "onnx.Reshape"(%k, %n) {operand_values = {"1" = [1, 5, 2, 4]}} : (tensor<1x5x8xf32>, none) -> tensor<1x5x2x4xf32>
+  %2 = "onnx.Reshape"(%v, %n) {operand_values = {"1" = [1, 5, 2, 4]}} : (tensor<1x5x8xf32>, none) -> tensor<1x5x2x4xf32>
+  %3 = "onnx.Transpose"(%1) {perm = array<i64: 0, 2, 3, 1>} : (tensor<1x5x2x4xf32>) -> tensor<1x2x4x5xf32>
+  %4 = "onnx.Transpose"(%2) {perm = array<i64: 0, 2, 1, 3>} : (tensor<1x5x2x4xf32>) -> tensor<1x2x5x4xf32>
+  %5 = "onnx.MatMul"(%0, %3) : (tensor<1x2x1x4xf32>, tensor<1x2x4x5xf32>) -> tensor<1x2x1x5xf32>
+  %6 = "onnx.Mul"(%5, %half) : (tensor<1x2x1x5xf32>, tensor<f32>) -> tensor<1x2x1x5xf32>
+  %7 = "onnx.Softmax"(%6) {axis = -1 : i64} : (tensor<1x2x1x5xf32>) -> tensor<1x2x1x5xf32>
+  %8 = "onnx.MatMul"(%7, %4) : (tensor<1x2x1x5xf32>, tensor<1x2x5x4xf32>) -> tensor<1x2x1x4xf32>
+  %9 = "onnx.Reshape"(%8, %n) {operand_values = {"1" = [1, 8]}} : (tensor<1x2x1x4xf32>, none) -> tensor<1x8xf32>
+  return %9 : tensor<1x8xf32>
+}
+
+// The operator's own definition scales Q and K by the root each.
+// CHECK-LABEL: func.func @scaled_keys
+// CHECK-NEXT:    %[[Y:.*]] = "onnx.Attention"(%arg0, %arg1, %arg2) {scale = 5.000000e-01 : f32}
+func.func @scaled_keys(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x5x4xf32>, %v: tensor<1x2x5x4xf32>) -> tensor<1x2x3x4xf32> {
+  %half = "onnx.Constant"() {value = dense<0.5> : tensor<f32>} : () -> tensor<f32>
+  %0 = "onnx.Transpose"(%k) {perm = array<i64: 0, 1, 3, 2>} : (tensor<1x2x5x4xf32>) -> tensor<1x2x4x5xf32>
+  %1 = "onnx.Mul"(%0, %half) : (tensor<1x2x4x5xf32>, tensor<f32>) -> tensor<1x2x4x5xf32>
+  %2 = "onnx.MatMul"(%q, %1) : (tensor<1x2x3x4xf32>, tensor<1x2x4x5xf32>) -> tensor<1x2x3x5xf32>
+  %3 = "onnx.Softmax"(%2) {axis = -1 : i64} : (tensor<1x2x3x5xf32>) -> tensor<1x2x3x5xf32>
+  %4 = "onnx.MatMul"(%3, %v) : (tensor<1x2x3x5xf32>, tensor<1x2x5x4xf32>) -> tensor<1x2x3x4xf32>
+  return %4 : tensor<1x2x3x4xf32>
+}
