@@ -139,8 +139,8 @@ class _Emitter:
     def _tiles(self, tile: Callable[[Rows], None]) -> None:
         """`tile(rows)` for all of the unit's rows.
 
-        Of a number that only a run tells, those left over are small tiles, filled up with the last row again: all that
-        is computed of it is the same, and code for every number of rows is not needed."""
+        Of a number that only a run tells, those left over are one row, the query of a decoder, or small tiles, filled
+        up with the last row again: all that is computed of it is the same, and code for every number is not needed."""
         height, rows = self.s.rows, self.rows
         if isinstance(rows, int):
             tiles = im.ceildiv(rows, height)
@@ -152,7 +152,10 @@ class _Emitter:
         with self.b.loop(0, whole, height) as row:
             tile([im.add(row, r) for r in range(height)])
         small, last = min(SMALL, height), im.sub(rows, 1)
-        with self.b.loop(whole, rows, small) as row:
+        alone = im.compare(whole, "==", last)
+        with self.b.when(alone):
+            tile([whole])
+        with self.b.loop(im.select(alone, rows, whole), rows, small) as row:
             tile([im.minimum(im.add(row, r), last) for r in range(small)])
 
     def _scores_of(self, rows: Rows) -> None:
