@@ -1,0 +1,191 @@
+"""Measures the code for free dims beside code for exact shapes, one operator a model.
+
+    python -m tests.bench.free_shapes [PART OF A NAME …] [--folder DIR] [--prepare] [--rounds N] [--json FILE]
+
+One thread, its CPU time, blocks of both sides in turn (compiler/bench.py); a ratio above 1 is what free dims cost. Both
+sides of a run include the call from Python. "cold": products of one input with so many weights that those are in L2 no
+more when their turn comes again. `--prepare` only compiles, into `--folder`, where a later call finds the artefacts: a
+folder belongs to one version of the compiler.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import geometric_mean, median
+
+import numpy as np
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from onnxc.api import InferenceSession
+from onnxc.bench import Plan, measure_pair
+from onnxc.driver import compile_model
+from onnxc.feeds import complete_feeds
+from onnxc.options import Options
+
+COLD_BYTES = 12 << 20  # of weights: several times L2
+HEADS, WIDTH = 12, 64
+Dims = Sequence[int | str]
+
+
+@dataclass(frozen=True)
+class Family:
+    """One model with free dims, and the sizes to measure."""
+
+    name: str
+    build: Callable[[], ModelProto]
+    sizes: Sequence[Mapping[str, int]]
+
+
+def matmul(k: int, n: int, copies: int = 1) -> ModelProto:
+    """x [M, k] by `copies` different weights."""
+    weights = {f"w{i}": _numbers(k, n, seed=i) for i in range(copies)}
+    nodes = [helper.make_node("MatMul", ["x", name], [f"y{i}"]) for i, name in enumerate(weights)]
+    return _model(nodes, {"x": ("M", k)}, {f"y{i}": ("M", n) for i in range(copies)}, weights)
+
+
+def attention() -> ModelProto:
+    """As exporters write it: heads split off q [1, S, 768], k and v [1, T, 768], and joined."""
+    nodes = []
+    for name, perm in (("q", (0, 2, 1, 3)), ("k", (0, 2, 3, 1)), ("v", (0, 2, 1, 3))):
+        nodes.append(helper.make_node("Reshape", [name, "split"], [f"{name}_split"]))
+        nodes.append(helper.make_node("Transpose", [f"{name}_split"], [f"{name}_heads"], perm=perm))
+    nodes += [
+        helper.make_node("MatMul", ["q_heads", "k_heads"], ["products"]),
+        helper.make_node("Mul", ["products", "scale"], ["scores"]),
+        helper.make_node("Softmax", ["scores"], ["shares"], axis=-1),
+        helper.make_node("MatMul", ["shares", "v_heads"], ["result"]),
+        helper.make_node("Transpose", ["result"], ["turned"], perm=(0, 2, 1, 3)),
+        helper.make_node("Reshape", ["turned", "join"], ["y"]),
+    ]
+    constants = {
+        "split": np.array([0, 0, HEADS, WIDTH]),
+        "join": np.array([0, 0, HEADS * WIDTH]),
+        "scale": np.float32(WIDTH**-0.5),
+    }
+    size = HEADS * WIDTH
+    return _model(
+        nodes, {"q": (1, "S", size), "k": (1, "T", size), "v": (1, "T", size)}, {"y": (1, "S", size)}, constants
+    )
+
+
+def rowwise(op: str, width: int, constants: Sequence[str] = ()) -> ModelProto:
+    """x [N, width], each row by itself."""
+    node = helper.make_node(op, ["x", *constants], ["y"], axis=-1)
+    return _model([node], {"x": ("N", width)}, {"y": ("N", width)}, {name: _numbers(width) for name in constants})
+
+
+def recurrent(op: str, gates: int, size: int) -> ModelProto:
+    """x [S, B, size] through one layer of `size` cells."""
+    weights = {"w": _numbers(1, gates * size, size), "r": _numbers(1, gates * size, size)}
+    node = helper.make_node(op, ["x", *weights], ["y"], hidden_size=size)
+    return _model([node], {"x": ("S", "B", size)}, {"y": ("S", 1, "B", size)}, weights)
+
+
+def conv(channels: int, filters: int, window: int) -> ModelProto:
+    """An image [1, channels, H, W], padded so that it keeps its size."""
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[window // 2] * 4)
+    weights = {"w": _numbers(filters, channels, window, window)}
+    return _model([node], {"x": (1, channels, "H", "W")}, {"y": (1, filters, "H", "W")}, weights)
+
+
+def families() -> Iterator[Family]:
+    for k, n in ((768, 768), (768, 3072), (384, 1536), (256, 256)):
+        rows = [{"M": m} for m in (1, 2, 4, 8, 16, 100)]
+        copies = -(-COLD_BYTES // (4 * k * n))
+        yield Family(f"matmul {k}x{n}", lambda k=k, n=n: matmul(k, n), rows)
+        yield Family(f"matmul {k}x{n} cold", lambda k=k, n=n, copies=copies: matmul(k, n, copies), rows)
+    tokens = [(1, 128), (1, 512), (8, 8), (32, 32), (128, 128), (512, 512)]
+    yield Family("attention 12x64", attention, [{"S": s, "T": t} for s, t in tokens])
+    yield Family("softmax 128", lambda: rowwise("Softmax", 128), [{"N": n} for n in (1, 128, 1536)])
+    layernorm = lambda: rowwise("LayerNormalization", 768, ("scale", "bias"))  # noqa: E731
+    yield Family("layernorm 768", layernorm, [{"N": n} for n in (1, 16, 128)])
+    steps = [{"S": s, "B": b} for s, b in ((1, 1), (32, 1), (32, 8))]
+    yield Family("lstm 256", lambda: recurrent("LSTM", 4, 256), steps)
+    yield Family("gru 256", lambda: recurrent("GRU", 3, 256), steps)
+    images = [{"H": side, "W": side} for side in (7, 14, 56)]
+    yield Family("conv 1x1 128", lambda: conv(128, 128, 1), images)
+    yield Family("conv 3x3 64", lambda: conv(64, 64, 3), images)
+
+
+def compiled(family: Family, dims: Mapping[str, int], folder: Path) -> Path:
+    """The artefact with these dims fixed, from `folder` if it is there."""
+    path = folder / f"{'_'.join([*family.name.split(), *(f'{k}{v}' for k, v in dims.items())])}.so"
+    if not path.exists():
+        compile_model(family.build(), path, Options(mcpu="native", dims=dict(dims)))
+    return path
+
+
+def measure(family: Family, dims: Mapping[str, int], folder: Path, plan: Plan) -> dict:
+    """A line of the table; times in seconds, `ratio` the median of the rounds' generic by exact."""
+    generic, exact = compiled(family, {}, folder), compiled(family, dims, folder)
+    feeds = complete_feeds(InferenceSession(generic).get_inputs(), {}, dims, seed=0)
+    pair = measure_pair(generic, exact, feeds, plan, lambda done, rounds: None)
+    return {"name": family.name, "dims": dict(dims), "exact": pair.theirs, "generic": pair.ours,
+            "ratio": median(pair.ratios)}  # fmt: skip
+
+
+def line(row: Mapping) -> str:
+    sizes = " ".join(f"{k}={v}" for k, v in row["dims"].items())
+    return f"{row['name']:22} {sizes:12} {row['exact'] * 1e3:9.4f} {row['generic'] * 1e3:9.4f} {row['ratio']:6.2f}"
+
+
+def main(arguments: Sequence[str]) -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", help="only models whose name has one of these parts")
+    parser.add_argument("--folder", type=Path, help="where artefacts are kept")
+    parser.add_argument("--prepare", action="store_true", help="compile only")
+    parser.add_argument("--json", type=Path)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--block-ms", type=float, default=15)
+    given = parser.parse_args(arguments)
+    if given.prepare and not given.folder:
+        parser.error("--prepare needs --folder")
+    plan = Plan(rounds=given.rounds, block_seconds=given.block_ms / 1e3)
+    chosen = [f for f in families() if not given.parts or any(part in f.name for part in given.parts)]
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = given.folder or Path(scratch)
+        folder.mkdir(parents=True, exist_ok=True)
+        for family in chosen:
+            for dims in ({}, *family.sizes):
+                compiled(family, dims, folder)
+        if not given.prepare:
+            report(chosen, folder, plan, given.json)
+
+
+def report(chosen: Sequence[Family], folder: Path, plan: Plan, out: Path | None) -> None:
+    print(f"{'ms':35} {'exact':>9} {'generic':>9}  ratio")
+    rows = []
+    for family in chosen:
+        for dims in family.sizes:
+            rows.append(measure(family, dims, folder, plan))
+            print(line(rows[-1]), flush=True)
+    found = [row["ratio"] for row in rows]
+    print(f"{len(found)} shapes; ratio {geometric_mean(found):.3f} (geometric mean), {max(found):.2f} at most")
+    if out:
+        out.write_text(json.dumps(rows, indent=1) + "\n")
+
+
+def _numbers(*shape: int, seed: int = 0) -> np.ndarray:
+    return np.random.default_rng(seed).standard_normal(shape, dtype=np.float32) / np.float32(shape[-1] ** 0.5)
+
+
+def _model(
+    nodes: Sequence, inputs: Mapping[str, Dims], outputs: Mapping[str, Dims], constants: Mapping[str, np.ndarray]
+) -> ModelProto:
+    infos = [
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, dims) for name, dims in values.items()]
+        for values in (inputs, outputs)
+    ]
+    initializers = [numpy_helper.from_array(np.asarray(array), name) for name, array in constants.items()]
+    graph = helper.make_graph(nodes, "free", *infos, initializers)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
