@@ -208,12 +208,13 @@ def tile_count(rows, height: int):
     return max(1, count) if isinstance(count, int) else count
 
 
-def tiles_a_unit(tiles: dims.Dim, panels: dims.Dim, tile_bytes: int, target) -> int:
-    """How many row tiles go through a panel before the next: their rows stay in L2, and all threads find work."""
+def tiles_a_unit(tiles: dims.Dim, panels: dims.Dim, tile_bytes: int, target, units: int = UNITS) -> int:
+    """How many row tiles go through a panel before the next: their rows stay in L2, and all threads find work, which
+    takes `units`."""
     most = max(TILES, target.l2_bytes // 4 // max(1, tile_bytes))
     if not isinstance(tiles, int):
-        return int(max(1, min(most, UNITS, dims.bounds(tiles)[1])))
-    pieces = -(-UNITS // panels) if isinstance(panels, int) and panels else 1
+        return int(max(1, min(most, units, dims.bounds(tiles)[1])))
+    pieces = -(-units // panels) if isinstance(panels, int) and panels else 1
     return max(1, min(most, -(-tiles // pieces)))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from onnxc.dialects import dims
 from onnxc.passes.kernels import contraction, depthwise, patch_tiles, prefetching, scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.conv_problem import Conv
@@ -20,6 +21,7 @@ from onnxc.passes.kernels.row_order import RowOrder
 from onnxc.passes.kernels.schedule_space import distinct, other_loops, tile_space, with_loops
 
 POINTERS = 8  # rows of a tile that is no matmul: each is a pointer, and more than registers hold cost a load each
+FEWER = 8  # units that do, where more would read weights twice
 ALGORITHMS = {"depthwise": depthwise, "patch": patch_tiles}  # beside "direct", which is here
 
 
@@ -48,16 +50,28 @@ def _choose_direct(kernel: KernelFunction, p: Conv, target, panel: int = 0) -> d
         tallest=tallest,
         costly=costly,
         panel=panel,
+        again=True,
     )[0]
     packed = int(_weights(kernel) in kernel.constants)
     channels = p.channels if isinstance(p.channels, int) else 64
     pixel_bytes = max(1, channels * int(np.prod(p.strides)) * scalars.byte_width(p.elem))
     tiles = contraction.tile_count(p.pixels, rows)
     panels = (p.filters + (vectors * sums.lanes - 1)) // (vectors * sums.lanes) * p.group
-    group = contraction.tiles_a_unit(tiles, panels, pixel_bytes * rows, target)
+    once = bool(packed) and _weights_leave_cache(p, target)
+    group = contraction.tiles_a_unit(tiles, panels, pixel_bytes * rows, target, FEWER if once else contraction.UNITS)
     wider = panel if panel != vectors * sums.lanes else 0
     ahead = prefetching.prefetch_distance(group if isinstance(tiles, int) else 1, rows) if packed and not wider else 0
-    return entries(ConvSchedule(rows, vectors, sums.lanes, group, packed, ahead, panel=wider))
+    order = "columns" if once and isinstance(tiles, int) and group < tiles else "rows"
+    return entries(ConvSchedule(rows, vectors, sums.lanes, group, packed, ahead, panel=wider, order=order))
+
+
+def _weights_leave_cache(p: Conv, target) -> bool:
+    """Whether weights come from behind L2 each time, and all pixels stay in it meanwhile: a panel is then read once."""
+    weights = p.taps * p.channels * p.filters * p.group
+    pixels = p.images * dims.product(p.size) * p.row
+    known = isinstance(weights, int) and isinstance(pixels, int)
+    width = scalars.byte_width(p.elem)
+    return known and weights * width > target.l2_bytes and pixels * width <= target.l2_bytes // 4
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:

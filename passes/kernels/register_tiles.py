@@ -15,6 +15,7 @@ SET_BYTES = 4096  # rows that far apart, or a multiple, lie in one set of L1
 WAYS = 8  # rows that such a set holds: 14 of them ran at 72 % of what 8 or 6 reach
 ROW_BYTES = 256  # of B a step where there is one row and B comes from beyond L2: more is read 10 to 20 % slower
 WHOLE_TILES = 1.03  # what it may cost that no rows are left over
+NEAR = 1.6  # cycles for which a vector of B comes from L2
 
 
 class TileColumns:
@@ -47,12 +48,14 @@ def ranked_tiles(
     tallest: int = TALLEST,
     costly: bool = False,
     panel: int = 0,
+    again: bool = False,
 ) -> list[tuple[int, int]]:
     """Every (rows, vectors) that fits, the lowest estimate for a sum of `terms` first; unknown rows count as
     `unknown`. At most `most` vectors and `tallest` rows; rows of A lie `row_bytes` apart; `costly`: the epilogue is
     long, and runs faster (4 % of a matmul with Gelu, 28 % of a convolution with SiLU) where accumulators leave
     registers to it. Of rows and columns of which only a divisor is known, no part of a tile is left over where that
-    costs next to nothing; `panel` columns (0: any) are whole tiles."""
+    costs next to nothing; `panel` columns (0: any) are whole tiles. `again`: every tile of rows reads all `terms` of a
+    panel of B, which come from behind L2 where it has no room for the panel and the next one, asked for ahead."""
     m = rows if isinstance(rows, int) else unknown
     n = columns if isinstance(columns, int) else 1 << 16
     if isinstance(row_bytes, int) and row_bytes and row_bytes % SET_BYTES == 0:
@@ -71,9 +74,14 @@ def ranked_tiles(
         candidates = [(r, v) for r, v in candidates if panel % (v * lanes) == 0]
     wide = m >= 512 and isinstance(terms, int) and terms <= 1200
 
+    row = target.vector_bits // 8  # bytes of a vector of B
+    far = max(NEAR, row * target.core.gigahertz / target.core.far) if again and isinstance(terms, int) else NEAR
+
     def cost(tile: tuple[int, int]) -> float:
+        near = far == NEAR or 2 * tile[1] * row * terms <= target.l2_bytes * 3 // 4
         # wide panels are read faster than tall ones (3 to 5 %), as long as they stay in cache for many rows
-        return _cycles(max(1, m), max(1, n), lanes, *tile) * (0.95 if wide and tile == (6, 4) else 1.0)
+        wider = 0.95 if wide and tile == (6, 4) else 1.0
+        return _cycles(max(1, m), max(1, n), lanes, *tile, NEAR if near else far) * wider
 
     def is_whole(tile: tuple[int, int]) -> bool:
         whole = isinstance(rows, int) or dims.mod(rows, tile[0]) == 0
@@ -90,13 +98,12 @@ def tile_registers(rows: int, vectors: int, target) -> int:
     return rows * vectors + vectors + (rows + 1 if target.arch == "aarch64" else 1)
 
 
-def _cycles(m: int, n: int, lanes: int, rows: int, vectors: int) -> float:
-    """Cycles for one k over all tiles: the larger of arithmetic, loads and latency, B's panels coming from L2."""
+def _cycles(m: int, n: int, lanes: int, rows: int, vectors: int, reading: float) -> float:
+    """Cycles for one k over all tiles: the largest of arithmetic, loads, latency, and `reading` a vector of B."""
     tiles = -(-m // rows)
     panels = -(-n // (lanes * vectors))
     height = m / tiles
     arithmetic = height * vectors / 2
     loads = (height + vectors) / 2
-    stream = vectors * 1.6  # a vector of B from L2
-    one = max(arithmetic, loads, LATENCY, stream)
+    one = max(arithmetic, loads, LATENCY, vectors * reading)
     return tiles * panels * (one + 0.15 * arithmetic / height + 0.3)

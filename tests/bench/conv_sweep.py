@@ -23,7 +23,7 @@ import numpy as np
 from onnx import numpy_helper
 
 from onnxc.driver import compile_model
-from onnxc.errors import REFUSED, OnnxcError
+from onnxc.errors import UNREADABLE, OnnxcError
 from onnxc.options import Options
 from onnxc.passes.conv_algorithms import ALGORITHMS
 from onnxc.runtime import InferenceSession
@@ -48,7 +48,7 @@ def build(
     try:
         report = compile_model(model(shape, np.random.default_rng(0)), path, options)
     except OnnxcError as refusal:
-        if algorithm is None or refusal.exit_code != REFUSED:
+        if algorithm is None or refusal.exit_code != UNREADABLE:
             raise
         return None, algorithm
     return InferenceSession(str(path), threads=1), chosen(report.log)
