@@ -270,8 +270,7 @@ def _compare(timings: Sequence[Timing], workers: Mapping[str, Worker]) -> None:
     want = workers[timings[0].runner].outputs
     for timing in timings[1:]:
         if timing.error is None:
-            got = workers[timing.runner].outputs
-            timing.difference = max((_difference(g, w) for g, w in zip(got, want, strict=True)), default=0.0)
+            timing.difference = _difference(workers[timing.runner].outputs, want)
 
 
 def _difference(got: Any, want: Any) -> float:

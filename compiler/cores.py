@@ -1,9 +1,9 @@
 """Says what one core of a CPU reaches, by LLVM's name of the CPU: what estimates between algorithms go by.
 
-Multiply-adds a cycle and caches are from the vendors' optimization guides (Intel's and AMD's for each family, Arm's
-"Software Optimization Guide" of each core) and Agner Fog's "The microarchitecture of Intel, AMD and VIA CPUs"; clocks
-are usual ones under load; rates of emeraldrapids and znver4 were measured (docs/performance.md), others are those of
-the nearer one. Nothing here is asked of the machine that compiles, and nothing here says what code may use.
+Multiply-adds a cycle and caches are what is commonly published of each core (Intel's, AMD's and Arm's optimization
+guides, Agner Fog's "The microarchitecture of Intel, AMD and VIA CPUs"), clocks are usual ones under load. Only
+emeraldrapids and znver4 were measured (docs/performance.md); rates from caches and memory are those of the nearer one.
+Nothing here is asked of the machine that compiles, and nothing here says what code may use.
 """
 
 from __future__ import annotations
