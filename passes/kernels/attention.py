@@ -113,7 +113,7 @@ class _Emitter:
                 self.key, self.count, self.begins, self.ends = 0, self.keys, True, True
                 self._keys()
             else:
-                with b.loop(0, im.maximum(self.keys, 1), self.block) as self.key:  # without keys, results are 0/0
+                with b.loop(0, im.maximum(self.keys, 1), self.block) as self.key:  # without keys, results are 0
                     even = b.divides(self.block, self.keys)
                     self.count = self.block if even else im.minimum(im.sub(self.keys, self.key), self.block)
                     self.begins = im.compare(self.key, "==", 0)
@@ -223,6 +223,8 @@ class _Emitter:
 
         weight = b.choose(self.begins, scalar, lambda: added, joined)
         one = scalars.constant_like(1, weight)
+        if dims.bounds(self.p.keys)[0] < 1:  # a sum over no keys is 0, whatever its weights
+            weight = self.b.choose(im.compare(self.keys, "==", 0), scalar, lambda: one, lambda: weight)
         weight = b.choose(self.ends, scalar, lambda: arith.divf(one, weight), lambda: weight)
         self.weight.store_flat(weight, row)
         if not self.whole:
