@@ -86,12 +86,13 @@ def compile_command(model: Path, output: Path, tune: bool, tune_budget: float, *
     """Compile MODEL (.onnx) ahead of time."""
     options = read_options(arguments)
     options.kind(output)
-    from onnxc.driver import compile_model
+    from onnxc.driver import check_request, compile_model
 
     with Terminal(options.verbose) as terminal:
         if tune:
             from onnxc.tuning.command import tuned_options
 
+            check_request(model, output, options)
             options = tuned_options(model, options, tune_budget, terminal)
         report = compile_model(model, output, options, progress=terminal)
     terminal.say(report.summary())

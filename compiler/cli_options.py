@@ -11,6 +11,9 @@ import click
 
 from onnxc.options import OBJECTIVES
 
+#: seconds: ten days, which timers of every kind can hold
+LONGEST = 240 * 3600
+
 
 class DimSize(click.ParamType):
     """NAME=N, split at the last `=` since names in models may hold any character."""
@@ -33,7 +36,10 @@ class Duration(click.ParamType):
         found = re.fullmatch(r"([0-9]+\.?[0-9]*)([smh]?)", str(value))
         if not found or float(found[1]) <= 0:
             self.fail(f"'{value}' is no time such as 90s, 2m or 1h")
-        return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+        seconds = float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+        if seconds > LONGEST:
+            self.fail(f"'{value:.40}' is longer than {LONGEST // 3600} h")
+        return seconds
 
 
 def distinct_dims(ctx: click.Context, param: click.Parameter, dims: tuple[tuple[str, int], ...]) -> dict[str, int]:

@@ -18,6 +18,7 @@ from onnxc.dialects.weights import SharedWeights, WeightStore
 from onnxc.emit_object import lower_to_llvm
 from onnxc.errors import REFUSED, OnnxcError, Refusals
 from onnxc.link import check_output, write_output
+from onnxc.manifest import Value
 from onnxc.options import LEVELS, Options, ResolvedOptions
 from onnxc.override_file import read_overrides
 from onnxc.passes.artefact_parts import Parts
@@ -32,7 +33,7 @@ from onnxc.report import trade_line, trade_table
 from onnxc.signature import input_symbols, input_values, output_values
 from onnxc.targets import Target
 from onnxc.tuning.chosen import chosen_for
-from onnxc.variants import facts_of, find_variants, read_spec
+from onnxc.variants import Variant, facts_of, find_variants, read_spec
 
 if TYPE_CHECKING:
     import onnx
@@ -72,6 +73,7 @@ class Compilation:
         self.weights, self.parts = WeightStore(), Parts()
         self.overrides = read_overrides(options.override) if options.override else ()
         self._choices: dict[Target, Choices | None] = {}
+        self._warned: set[str] = set()
 
     def choices(self, target: Target) -> Choices | None:
         """What tuning has found for the target; warns, once, of what cannot be used of it."""
@@ -90,7 +92,9 @@ class Compilation:
         start = time.perf_counter()
         dims = {**self.options.dims, **(one.variant.values if one else {})}
         target = one.target if one else self.targets[0]
-        options = ResolvedOptions(self.options, target, dims, self.choices(target), self.overrides)
+        # a generic program that only tells the signature need not do what is asked of the variants' nodes
+        overrides = self.overrides if one or self.options.generic else ()
+        options = ResolvedOptions(self.options, target, dims, self.choices(target), overrides)
         weights = SharedWeights(self.weights) if self.options.several else self.weights
         program = importer.import_model(source, options, has_lowering=has_lowering, weights=weights)
         program.parts, program.name = self.parts, name + (one.suffix if one else "")
@@ -123,8 +127,10 @@ class Compilation:
 
     def tell(self, program: Program) -> None:
         """Says what passes warn of, and notes what they have to tell."""
-        for line in program.warnings:
-            self.progress.say(f"warning: {line}")
+        for line in dict.fromkeys(program.warnings):
+            if line not in self._warned:  # realisations have nodes and records in common
+                self.progress.say(f"warning: {line}")
+        self._warned.update(program.warnings)
         if "trade" in program.notes:
             self.progress.say(trade_line(self.options.objective, program.notes["trade"], program.notes["memory"]))
         for name, line in program.log:
@@ -139,7 +145,11 @@ class Compilation:
         folder = self.options.save_stages
         if folder is None:
             return
-        folder.mkdir(parents=True, exist_ok=True)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            why = "there is a file of that name" if folder.exists() else error.strerror
+            raise OnnxcError("cannot make the folder for the stages", file=folder, why=why, exit_code=2) from error
         write_output(folder / f"{self.stages:02}-{name}.mlir", text().encode())
         self.stages += 1
 
@@ -179,10 +189,7 @@ def module_text(program: Program) -> str:
 def compile_model(model: Path | onnx.ModelProto, output: Path, options: Options, progress: Progress = SILENT) -> Report:
     """Compiles `model` to `output`, whose suffix decides what is written. OnnxcError; no partial file is left."""
     start = time.perf_counter()
-    kind = options.kind(output)
-    check_output(output)
-    if isinstance(model, Path) and output.exists() and model.exists() and output.samefile(model):
-        raise OnnxcError("the output is the model itself", file=output, exit_code=2)
+    kind = _check_paths(model, output, options)
     run = Compilation(options, progress)
     progress.say(f"compiling for {run.report.target}")
     if kind == "mlir":
@@ -199,6 +206,29 @@ def compile_model(model: Path | onnx.ModelProto, output: Path, options: Options,
     run.report.size = output.stat().st_size
     run.report.seconds = time.perf_counter() - start
     return run.report
+
+
+def check_request(model: Path, output: Path, options: Options) -> None:
+    """Refuses, before any work, what `compile_model` would refuse of paths, options, dims and variants."""
+    _check_paths(model, output, options)
+    run = Compilation(options, SILENT)
+    _find_variants(run, run.import_model(importer.read_model(model), "model"))
+
+
+def _check_paths(model: Path | onnx.ModelProto, output: Path, options: Options) -> str:
+    """The kind of output. OnnxcError where it could not be written."""
+    kind = options.kind(output)
+    check_output(output)
+    if isinstance(model, Path) and output.exists() and model.exists() and output.samefile(model):
+        raise OnnxcError("the output is the model itself", file=output, exit_code=2)
+    return kind
+
+
+def _find_variants(run: Compilation, first: Program) -> tuple[tuple[Value, ...], list[Variant]]:
+    """The inputs of the generic program, and the variants that the options ask for."""
+    with first.context:
+        inputs = input_values(first)
+    return inputs, find_variants([read_spec(text) for text in run.options.variants], inputs)
 
 
 def _level_text(run: Compilation, source: importer.Source, name: str) -> str:
@@ -220,9 +250,7 @@ def _realisations(run: Compilation, source: importer.Source, name: str) -> Artef
     """The artefact's parts: the generic program tells its signature, then each realisation is compiled in turn."""
     options = run.options
     first = run.import_model(source, name)
-    with first.context:
-        inputs = input_values(first)
-    chosen = find_variants([read_spec(text) for text in options.variants], inputs)
+    inputs, chosen = _find_variants(run, first)
     with complete_refusals(first):
         run.run_passes(first, "tensor")
     signature, metadata = (inputs, first.notes["outputs"]), first.notes.get("metadata", {})

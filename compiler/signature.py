@@ -45,7 +45,11 @@ def output_values(program: Program) -> tuple[Value, ...]:
         text = str(program.facts.restore(d))
         return names.get(text, text)
 
-    return _values(program, "output_names", [v.type for v in returned], named)
+    found = _values(program, "output_names", [v.type for v in returned], named)
+    for value in found:
+        if value.dtype == TensorProto.STRING:
+            raise OnnxcError(f"output '{value.name}' is of strings, which cannot be returned yet", file=program.file)
+    return found
 
 
 def _dim_names(program: Program) -> dict[str, str | None]:

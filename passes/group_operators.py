@@ -26,6 +26,10 @@ from onnxc.passes.kernels.kinds import ROOTS
 from onnxc.passes.kernels.scalars import ELEMENTS
 from onnxc.passes.rewriting import functions, operations
 
+STRING = "!onnx.string"
+#: the values that they take or make are refused where they are used, or as the model's outputs (signature.py)
+TOLD_ELSEWHERE = {"onnx.Constant", "onnx.Yield", "func.return"}
+
 
 @transforms(GRAPH, TENSOR)
 def group_operators(program: Program) -> None:
@@ -40,12 +44,14 @@ def group_operators(program: Program) -> None:
 
 
 def _refusal(op: ir.Operation) -> OnnxcError | None:
-    if op.name in STAYS or op.name in VIEWS:
-        return None
-    if not lowers(op):
+    """What moves elements only takes any that have a width: not strings, whose text is somebody else's memory."""
+    moves = op.name in STAYS or op.name in VIEWS
+    if not moves and not lowers(op):
         return unsupported(op)
+    if op.name in TOLD_ELSEWHERE:
+        return None
     tensors = [Tensor.of(v.type) for v in (*op.operands, *op.results) if not isinstance(v.type, ir.NoneType)]
-    strange = [t.elem for t in tensors if t.elem not in ELEMENTS]
+    strange = [t.elem for t in tensors if t.elem == STRING or not (moves or t.elem in ELEMENTS)]
     if strange:
         message = f"elements of type {strange[0]} cannot be computed with yet"
         return OnnxcError(message, node=node_name(op.location), op=short(op))

@@ -121,6 +121,8 @@ def measure_task(
         task = Task(folder, facts, threads)
         pin(threads)
         result["default_ns"] = result["ns"] = isolated(lambda: _profile(task), LONGEST)
+    except MemoryError:
+        return {**result, "error": "this machine has too little memory for its buffers"}
     except (Failed, OSError, AttributeError) as error:
         return {**result, "error": str(error)}
     best = 0
@@ -224,7 +226,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--serve", action="store_true", help="requests by line on standard input")
     chosen = parser.parse_args(arguments)
     if chosen.serve:
-        serve()
+        try:
+            serve()
+        except BrokenPipeError:  # whoever asked is gone, and there is nobody to tell
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     if chosen.bundle is None or chosen.output is None:
         parser.error("a bundle and -o are needed")

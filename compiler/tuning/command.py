@@ -92,7 +92,9 @@ def _shapes(options: Options) -> list[dict[str, int]]:
 
 
 def _realisation(options: Options, dims: dict[str, int], cpu: str | None) -> Options:
-    return replace(options, dims=dims, mcpu=cpu, isa=(), variants=(), generic=True)
+    """The options of tuning one shape for one CPU: what is written in the end is the compilation's matter."""
+    alone = replace(options, dims=dims, mcpu=cpu, isa=(), variants=(), generic=True)
+    return replace(alone, emit=None, save_stages=None)
 
 
 def _known(arguments: dict[str, Any], output: Path, progress: Progress) -> Records:
@@ -102,18 +104,25 @@ def _known(arguments: dict[str, Any], output: Path, progress: Progress) -> Recor
     """
     known = Records()
     if output.exists() and arguments["runner"] != "bundle" and not (arguments["resume"] or arguments["force"]):
-        there, _ = Records.read(output)
-        if len(there):
-            raise OnnxcError(
-                f"the output has {len(there)} records already",
-                file=output,
-                hint="--resume goes on with them, --force replaces them once there is a new one",
-                exit_code=UNREADABLE,
-            )
+        _check_replaceable(output)
     for path in (arguments["tuning"], output if arguments["resume"] and output.exists() else None):
         if path is not None:
             known = known.merge(_read(path, progress))
     return known
+
+
+def _check_replaceable(output: Path) -> None:
+    """Refuses an output that has records, also such as this version cannot read, or anything else."""
+    there, unusable = Records.read(output)
+    if len(there):
+        message, why = f"the output has {len(there)} records already", None
+        hint = "--resume goes on with them, --force replaces them once there is a new one"
+    elif unusable:
+        message, why = "the output is there already, and no file of records", unusable[0].removeprefix(f"{output}:")
+        why, hint = f"line {why}", "--force replaces it once there is a record"
+    else:
+        return
+    raise OnnxcError(message, file=output, why=why, hint=hint, exit_code=UNREADABLE)
 
 
 def _read(path: Path, progress: Progress) -> Records:

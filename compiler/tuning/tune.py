@@ -82,8 +82,6 @@ class Tuner:
     def run(self, runner: Runner, folder: Path, budget: float) -> Summary:
         """Tunes for about `budget` seconds; `folder` is for temporary files."""
         self.start, self.budget = time.monotonic(), budget
-        if not self.output.exists():
-            self._write()  # so that whatever ends this, there is a file
         self.progress.say(f"tuning {self.model.name} for {self.target}, about {budget:.0f} s")
         self.progress.stage("tuning", 0, int(budget))
         self.here = runner.here
@@ -96,6 +94,8 @@ class Tuner:
     def _search(self, runner: Runner, folder: Path) -> None:
         """Algorithms, the kernels that come of them, and the algorithms that were close once more."""
         plain = self._lower(Records(), self.end)
+        if not self.output.exists():
+            self._write()  # so that whatever ends this from now on, there is a file
         needed = COMPARISON + COMPILATIONS * (time.monotonic() - self.start)
         end = self.end - min(LONGEST_COMPARISON, FOR_COMPARISON * self.budget, needed)
         self.search = search = Search(self.writer(plain, runner.form), runner, folder, self._found, self._told)

@@ -66,6 +66,12 @@ def test_stages_are_saved_in_order(onnxc_command, digits: Path, tmp_path: Path) 
     assert " ms" in done.stderr
 
 
+def test_a_folder_for_stages_that_is_a_file(onnxc_command, digits: Path, tmp_path: Path) -> None:
+    done = onnxc_command("compile", digits, "-o", "m.so", "--save-stages", digits)
+    assert done.returncode == 2 and "cannot make the folder for the stages: there is a file" in done.stderr
+    assert not (tmp_path / "m.so").exists()
+
+
 def test_the_same_options_give_the_same_bytes(onnxc_command, digits: Path, tmp_path: Path) -> None:
     for folder in ("a", "b"):
         (tmp_path / folder).mkdir()

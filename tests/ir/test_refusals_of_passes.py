@@ -33,6 +33,22 @@ STRINGS = """func.func @main(%x: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32
   return %0 : tensor<4xcomplex<f32>>
 }
 """
+TEXTS = """func.func @main(%x: tensor<4x!onnx.string>, %n: tensor<i64>, %c: tensor<i1>)
+    -> (tensor<1x4x!onnx.string>, tensor<4x!onnx.string>, tensor<4x!onnx.string>) {
+  %axes = "onnx.Constant"() {value = dense<0> : tensor<1xi64>} : () -> tensor<1xi64>
+  %0 = "onnx.Unsqueeze"(%x, %axes) : (tensor<4x!onnx.string>, tensor<1xi64>) -> tensor<1x4x!onnx.string> loc("view")
+  %1 = "onnx.If"(%c) ({
+    "onnx.Yield"(%x) : (tensor<4x!onnx.string>) -> ()
+  }, {
+    "onnx.Yield"(%x) : (tensor<4x!onnx.string>) -> ()
+  }) : (tensor<i1>) -> tensor<4x!onnx.string> loc("choose")
+  %2 = "onnx.Loop"(%n, %c, %x) ({
+  ^bb0(%i: tensor<i64>, %more: tensor<i1>, %kept: tensor<4x!onnx.string>):
+    "onnx.Yield"(%more, %kept) : (tensor<i1>, tensor<4x!onnx.string>) -> ()
+  }) : (tensor<i64>, tensor<i1>, tensor<4x!onnx.string>) -> tensor<4x!onnx.string> loc("carry")
+  return %0, %1, %2 : tensor<1x4x!onnx.string>, tensor<4x!onnx.string>, tensor<4x!onnx.string>
+}
+"""
 
 
 @pytest.mark.parametrize(
@@ -40,9 +56,10 @@ STRINGS = """func.func @main(%x: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32
     [
         (TWO_UNKNOWN, "group_operators", ["draw", "det"]),
         (STRINGS, "group_operators", ["turn"]),
+        (TEXTS, "group_operators", ["view", "choose", "carry"]),
         (RESIZE, "expand_resize", ["smooth", "crop"]),
     ],
-    ids=["operators", "elements", "resize"],
+    ids=["operators", "elements", "strings", "resize"],
 )
 def test_all_are_named(text: str, name: str, nodes: list[str]) -> None:
     with pytest.raises(Refusals) as caught:

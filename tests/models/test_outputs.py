@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import parser
 
+from onnxc.errors import OnnxcError
 from tests.ops.oracle import OPSET, difference, f32, run_compiled, run_reference
 
 OUTPUTS = """g (float[N, 4] x, bool c) => (float[N, 4] same, float[N, 4] twice, float[N, 4] twice2, float[N, 4] later,
@@ -50,3 +51,10 @@ def test_a_wrong_reshape_is_an_error_that_names_the_node() -> None:
         a = Exp(x)  s = Shape(like)  y = Reshape(a, s) }""")
     with pytest.raises(Exception, match="Reshape"):
         run_compiled(made, [{"x": f32(64), "like": f32(2, 2)}])
+
+
+@pytest.mark.parametrize("made_of", ["Identity(x)", 'Constant<value = string[1] {"a"}>()'])
+def test_strings_are_not_returned(made_of: str) -> None:
+    made = model(f"g (string[N] x) => (string[K] y) {{ y = {made_of} }}")
+    with pytest.raises(OnnxcError, match="output 'y' is of strings, which cannot be returned yet"):
+        run_compiled(made, [{"x": np.array(["a"], dtype=object)}])

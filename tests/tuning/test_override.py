@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from onnxc.driver import Compilation, compile_model
 from onnxc.errors import OnnxcError
@@ -14,6 +16,7 @@ from onnxc.inspection import inspect_artefact
 from onnxc.options import Options
 from onnxc.override_file import read_overrides
 from onnxc.runtime import InferenceSession
+from tests.variants.models import image
 
 from .models import Told, convnet
 
@@ -108,6 +111,41 @@ def test_refusals(tmp_path: Path, text: str, node: str | None, why: str) -> None
     assert error.node == node and any(part in str(error) for part in why.split("|")), str(error)
     line = 3 if "f16" in text else 1
     assert error.file == (str(tmp_path / "o.toml") if "TOML" in why else f"{tmp_path / 'o.toml'}:{line}")
+
+
+def test_without_the_generic_variant_only_variants_have_to_do_it(tmp_path: Path) -> None:
+    """The weights are constant where the batch is known; Winograd's filtering wants them so."""
+    (tmp_path / "o.toml").write_text('["conv"]\nalgorithm = "winograd2"\n')
+    weights = numpy_helper.from_array(np.ones((32, 32, 3, 3), np.float32), "w")
+    nodes = [
+        helper.make_node("Shape", ["x"], ["batch"], start=0, end=1),
+        helper.make_node("Cast", ["batch"], ["scale"], to=TensorProto.FLOAT),
+        helper.make_node("Mul", ["w", "scale"], ["k"]),
+        helper.make_node("Conv", ["x", "w"], ["a"], "first", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["a"], ["b"], "relu"),
+        helper.make_node("Conv", ["b", "k"], ["c"], "conv", pads=[1, 1, 1, 1]),
+        helper.make_node("Relu", ["c"], ["d"], "relu2"),
+        helper.make_node("Conv", ["d", "w"], ["y"], "last", pads=[1, 1, 1, 1]),
+    ]
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, ["n", 32, 12, 12]) for name in "xy")
+    graph = helper.make_graph(nodes, "g", [x], [y], [weights])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    options = Options(mcpu="x86-64-v3", override=tmp_path / "o.toml", variants=("n=2",), generic=False)
+    compile_model(model, tmp_path / "m.so", options)
+    (variant,) = inspect_artefact(tmp_path / "m.so")["report"]["variants"]
+    assert [k["algorithm"] for k in variant["kernels"] if k.get("algorithm_source") == "override"] == ["winograd2"]
+    (out,) = InferenceSession(tmp_path / "m.so").run(None, {"x": np.ones((2, 32, 12, 12), np.float32)})
+    np.testing.assert_allclose(out[:, :, 3:-3, 3:-3], 2 * (9 * 32) ** 3, rtol=1e-5)
+    with pytest.raises(OnnxcError, match="'winograd2' is not possible"):
+        compile_model(model, tmp_path / "m.so", replace(options, generic=True))
+
+
+def test_variants_warn_once(tmp_path: Path) -> None:
+    (tmp_path / "o.toml").write_text('["conv9"]\nstrict = true\n')
+    told = Told()
+    options = Options(override=tmp_path / "o.toml", variants=("batch=1", "batch=2"))
+    compile_model(image(), tmp_path / "m.so", options, progress=told)
+    assert len(told.warnings) == 1
 
 
 def test_a_file_as_some_editors_write_it(tmp_path: Path) -> None:

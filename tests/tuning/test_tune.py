@@ -175,6 +175,52 @@ def test_records_are_not_lost(model: Path, tmp_path: Path) -> None:
     assert (process.returncode, records.read_bytes()) == (130, before)
 
 
+@pytest.mark.parametrize(
+    ("content", "why"),
+    [(b"my notes\n", "line 1: this is no JSON"), (b'\n{"format": 99, "signature": "x"}\n', "line 2: its format 99")],
+)
+def test_what_is_no_record_is_not_replaced(model: Path, tmp_path: Path, content: bytes, why: str) -> None:
+    """Somebody's text, and records that only a newer version reads."""
+    output = tmp_path / "r.jsonl"
+    output.write_bytes(content)
+    done = run("tune", model, "-o", output, "--budget", "1s")
+    assert done.returncode == 2 and why in done.stderr and "--force" in done.stderr
+    assert output.read_bytes() == content
+
+
+def test_a_model_that_is_none_leaves_no_file(tmp_path: Path) -> None:
+    done = run("tune", tmp_path / "none.onnx", "-o", tmp_path / "r.jsonl")
+    assert done.returncode == 2 and "no such file" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("output", "arguments", "told"),
+    [
+        ("m.so", ["--variant", "n=1"], "no free dim 'n'"),
+        ("m.so", ["--dim", "n=1"], "no dim 'n' to set"),
+        ("none/m.so", [], "there is no folder"),
+        ("m.mlir", [], "which level to write"),
+    ],
+)
+def test_what_cannot_be_compiled_is_not_tuned(
+    model: Path, tmp_path: Path, output: str, arguments: list[str], told: str
+) -> None:
+    done = run("compile", model, "-o", tmp_path / output, "--tune", *arguments)
+    assert done.returncode == 2 and told in done.stderr
+    assert "tuning" not in done.stderr
+
+
+def test_a_level_and_stages_of_a_tuned_model(model: Path, tmp_path: Path) -> None:
+    """They show the compilation, not what tuning compiled on the way."""
+    options = ["--save-stages", tmp_path / "stages", "--tune", "--tune-budget", "1s"]
+    done = run("compile", model, "-o", tmp_path / "m.mlir", "--emit", "tensor", *options)
+    assert done.returncode == 0, done.stderr
+    assert "kernel.fused" in (tmp_path / "m.mlir").read_text()
+    names = [path.name.partition("-")[2] for path in sorted((tmp_path / "stages").iterdir())]
+    assert names.count("graph-import.mlir") == 1 and not any(name.startswith("loops") for name in names)
+
+
 def test_no_time_leaves_no_records_and_a_file(model: Path, tmp_path: Path) -> None:
     tuner = Tuner(model, OPTIONS, Records(), tmp_path / "r.jsonl")
     with runner_for("local", tuner.target) as runner:
@@ -309,6 +355,7 @@ def test_wrong_usage(model: Path, tmp_path: Path) -> None:
     for arguments, told in (
         (("--runner", "carrier-pigeon"), "is no runner"),
         (("--budget", "soon"), "is no time"),
+        (("--budget", "9" * 400), "is longer than 240 h"),
         (("--target", "riscv64-linux-gnu"), "cannot be measured on this"),
         (("--runner", "dask://127.0.0.1:1"), "Dask|dask"),
     ):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
+import subprocess
 import sys
 from pathlib import Path
 
@@ -81,6 +83,30 @@ def test_killed_while_idle_or_at_work(bundle: Path) -> None:
     os.kill(measuring._process.pid, signal.SIGKILL)
     assert len(measuring.measure(bundle)) == 2
     measuring.close()
+
+
+def test_more_memory_than_there_is(bundle: Path, tmp_path: Path) -> None:
+    """It costs the task, not the others."""
+    shutil.copytree(bundle, tmp_path / "large")
+    manifest = json.loads((bundle / "manifest.json").read_text())
+    next(iter(manifest["tasks"][0]["buffers"].values()))["bytes"] = 1 << 60
+    (tmp_path / "large" / "manifest.json").write_text(json.dumps(manifest))
+    measuring = Watched()
+    first, second = measuring.measure(tmp_path / "large")
+    measuring.close()
+    assert "too little memory" in first["error"]
+    assert "error" not in second
+
+
+def test_nobody_reads_the_answers_any_more(bundle: Path) -> None:
+    """As when the process that asked was killed: no traceback."""
+    pipe = subprocess.PIPE
+    with subprocess.Popen(COMMAND, stdin=pipe, stdout=pipe, stderr=pipe) as process:
+        assert process.stdin is not None and process.stdout is not None and process.stderr is not None
+        process.stdout.close()
+        process.stdin.write(json.dumps({"bundle": str(bundle), "first": 0, "failed": {}}).encode() + b"\n")
+        process.stdin.flush()
+        assert (process.wait(60), process.stderr.read()) == (0, b"")
 
 
 @pytest.mark.parametrize("program", ["import sys; sys.exit(7)", "import time; time.sleep(60)"])
