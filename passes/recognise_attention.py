@@ -45,6 +45,7 @@ class Scores:
 
 def attention(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
     weights, v = op.operands
+    weights = _without_test(weights, rw)
     softmax = rw.producer(weights, "Softmax")
     rank = Tensor.of(v.type).rank
     if softmax is None or rank != 4 or Tensor.of(weights.type).rank != 4 or not rw.single_use(weights):
@@ -58,8 +59,37 @@ def attention(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
     heads = {Tensor.of(value.type).dims[1] for value in (scores.q, k, v)}
     if len(heads) != 1 or Tensor.of(k.type).dims[0] != Tensor.of(scores.q.type).dims[0]:
         return None  # broadcast operands
-    mask = [] if scores.mask is None else [scores.mask]
+    mask = [] if scores.mask is None or _number(scores.mask, rw) == 0 else [scores.mask]
     return rw.one("Attention", [scores.q, k, v, *mask], op.results[0].type, {"scale": scores.scale})
+
+
+def _without_test(weights: ir.Value, rw: Rewriter) -> ir.Value:
+    """The weights behind a Where that makes those of rows without any allowed key 0, where the mask forbids none.
+
+    (The operator's definition has it, with a mask of zeros if none is given. Without keys there are no weights.)"""
+    where = rw.producer(weights, "Where")
+    shape = Tensor.of(weights.type).dims
+    if where is None or not rw.single_use(weights) or Tensor.of(where.operands[2].type).dims != shape:
+        return weights
+    test = rw.producer(where.operands[0], "Equal")
+    if test is None or rw.scalar(test.operands[1]) != -np.inf:
+        return weights
+    best = rw.producer(test.operands[0], "ReduceMax")
+    number = None if best is None else _number(best.operands[0], rw)
+    if best is None or number is None or not np.isfinite(number):
+        return weights
+    mask = Tensor.of(best.operands[0].type)
+    keys = [axis % mask.rank for axis in best.values(1) or ()] == [mask.rank - 1] and mask.dims[-1] == shape[-1]
+    return where.operands[2] if keys and best.attr("keepdims", 1) else weights
+
+
+def _number(value: ir.Value, rw: Rewriter) -> float | None:
+    """What every element of a ConstantOfShape is."""
+    op = rw.producer(value, "ConstantOfShape")
+    if op is None:
+        return None
+    given = op.attr("value", None)
+    return 0.0 if given is None else float(np.asarray(given).reshape(-1)[0])
 
 
 def _scores(value: ir.Value, rw: Rewriter) -> Scores | None:

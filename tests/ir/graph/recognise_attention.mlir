@@ -86,3 +86,23 @@ func.func @scaled_keys(%q: tensor<1x2x3x4xf32>, %k: tensor<1x2x5x4xf32>, %v: ten
   %4 = "onnx.MatMul"(%3, %v) : (tensor<1x2x3x5xf32>, tensor<1x2x5x4xf32>) -> tensor<1x2x3x4xf32>
   return %4 : tensor<1x2x3x4xf32>
 }
+
+// As the operator's definition has it without a mask: zeros are added, and rows that these forbid altogether would be 0.
+// CHECK-LABEL: func.func @defined
+// CHECK-NEXT:    %[[Y:.*]] = "onnx.Attention"(%arg0, %arg1, %arg2) {scale = 1.000000e+00 : f32}
+// CHECK-NEXT:    return %[[Y]]
+func.func @defined(%q: tensor<1x2x?x4xf32, [1, 2, "s", 4]>, %kt: tensor<1x2x?x4xf32, [1, 2, "t", 4]>, %v: tensor<1x2x?x4xf32, [1, 2, "t", 4]>) -> tensor<1x2x?x4xf32, [1, 2, "s", 4]> {
+  %n = "onnx.None"() : () -> none
+  %zero = "onnx.Constant"() {value = dense<0.0> : tensor<f32>} : () -> tensor<f32>
+  %lowest = "onnx.Constant"() {value = dense<0xFF800000> : tensor<f32>} : () -> tensor<f32>
+  %k = "onnx.Transpose"(%kt) {perm = array<i64: 0, 1, 3, 2>} : (tensor<1x2x?x4xf32, [1, 2, "t", 4]>) -> tensor<1x2x4x?xf32, [1, 2, 4, "t"]>
+  %mask = "onnx.ConstantOfShape"(%n) {operand_values = {"0" = ["s", "t"]}} : (none) -> tensor<?x?xf32, ["s", "t"]>
+  %0 = "onnx.MatMul"(%q, %k) : (tensor<1x2x?x4xf32, [1, 2, "s", 4]>, tensor<1x2x4x?xf32, [1, 2, 4, "t"]>) -> tensor<1x2x?x?xf32, [1, 2, "s", "t"]>
+  %1 = "onnx.Add"(%0, %mask) : (tensor<1x2x?x?xf32, [1, 2, "s", "t"]>, tensor<?x?xf32, ["s", "t"]>) -> tensor<1x2x?x?xf32, [1, 2, "s", "t"]>
+  %2 = "onnx.Softmax"(%1) {axis = -1 : i64} : (tensor<1x2x?x?xf32, [1, 2, "s", "t"]>) -> tensor<1x2x?x?xf32, [1, 2, "s", "t"]>
+  %3 = "onnx.ReduceMax"(%mask, %n) {operand_values = {"1" = [-1]}} : (tensor<?x?xf32, ["s", "t"]>, none) -> tensor<?x1xf32, ["s", 1]>
+  %4 = "onnx.Equal"(%3, %lowest) : (tensor<?x1xf32, ["s", 1]>, tensor<f32>) -> tensor<?x1xi1, ["s", 1]>
+  %5 = "onnx.Where"(%4, %zero, %2) : (tensor<?x1xi1, ["s", 1]>, tensor<f32>, tensor<1x2x?x?xf32, [1, 2, "s", "t"]>) -> tensor<1x2x?x?xf32, [1, 2, "s", "t"]>
+  %6 = "onnx.MatMul"(%5, %v) : (tensor<1x2x?x?xf32, [1, 2, "s", "t"]>, tensor<1x2x?x4xf32, [1, 2, "t", 4]>) -> tensor<1x2x?x4xf32, [1, 2, "s", 4]>
+  return %6 : tensor<1x2x?x4xf32, [1, 2, "s", 4]>
+}
