@@ -78,7 +78,7 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     sums = contraction.arithmetic(p.elem, target)
     terms = p.taps * p.channels
     apart = line_length(terms) * scalars.byte_width(p.elem)
-    rows, vectors = ranked_tiles(p.pixels, p.filters, sums.lanes, target, terms, row_bytes=apart, again=True)[0]
+    rows, vectors = ranked_tiles(p.pixels, p.filters, sums.lanes, target, terms, row_bytes=apart)[0]
     tiles = contraction.tile_count(p.pixels, rows)
     group = max(1, min(kernel.root.attr("rows") // rows, tiles if isinstance(tiles, int) else PIECES))
     if isinstance(tiles, int):
