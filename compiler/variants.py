@@ -21,9 +21,9 @@ SYNTAX = "conditions are NAME=V, NAME=L..H or NAME%M=0, with commas between them
 #: no tensor that fits into an address space is longer
 LARGEST_DIM = 1 << 47
 _CONDITIONS = {
-    "exact": re.compile(r"(?P<dim>.+?)\s*=\s*(?P<low>[0-9]{1,18})\Z"),
-    "range": re.compile(r"(?P<dim>.+?)\s*=\s*(?P<low>[0-9]{1,18})\.\.(?P<high>[0-9]{1,18})\Z"),
-    "multiple": re.compile(r"(?P<dim>.+?)\s*%\s*(?P<multiple>[0-9]{1,18})\s*=\s*0\Z"),
+    "exact": re.compile(r"(?s)(?P<dim>.+?)\s*=\s*(?P<low>[0-9]{1,18})\Z"),
+    "range": re.compile(r"(?s)(?P<dim>.+?)\s*=\s*(?P<low>[0-9]{1,18})\.\.(?P<high>[0-9]{1,18})\Z"),
+    "multiple": re.compile(r"(?s)(?P<dim>.+?)\s*%\s*(?P<multiple>[0-9]{1,18})\s*=\s*0\Z"),
 }
 
 

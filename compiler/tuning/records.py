@@ -149,7 +149,7 @@ def parse_record(line: bytes, origin: str = "") -> Record:
         raise Unusable("this is no tuning record")
     format_ = _get(entries, "format", int)
     if format_ > FORMAT:
-        raise Unusable(f"its format {format_} is newer than this onnxc reads ({FORMAT})")
+        raise Unusable(f"its format {format_!r:.40} is newer than this onnxc reads ({FORMAT})")
     record = Record(
         signature=_get(entries, "signature", str),
         target=_get(entries, "target", str),

@@ -56,6 +56,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         (b"[" * 100000, "this is no JSON that a record could be"),
         (b'{"format": NaN}', "this is no JSON that a record could be"),
         (edited(format=2), "its format 2 is newer than this onnxc reads (1)"),
+        (edited(format=10**400), f"its format {10**39} is newer"),
         (edited(target=None), "its 'target' is missing"),
         (edited(ns="fast"), "its 'ns' is 'fast'"),
         (edited(ns=-1.0), "its 'ns' is -1.0"),

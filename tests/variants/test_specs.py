@@ -38,6 +38,13 @@ def test_conditions(text: str, name: str, guards: list[Guard]) -> None:
     assert list(variant.guards) == guards
 
 
+def test_a_name_of_two_lines() -> None:
+    (variant,) = find_variants([read_spec("a\nb%2=0,a\nb=1..5")], [Value("x", 1, ("a\nb",))])
+    assert variant.guards == (Guard(0, 2, 4, 2),)
+    (variant,) = find_variants([read_spec("a\nb=3")], [Value("x", 1, ("a\nb",))])
+    assert variant.values == {"a\nb": 3}
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
