@@ -111,7 +111,7 @@ def trade_table(objective: str, weights: tuple[int, int], workspaces: tuple[int 
         shown = [readable_size(n) if isinstance(n, int) else f"{n} bytes" for n in (fast, other)]
         if isinstance(fast, int) and isinstance(other, int) and fast:
             shown[1] += f" ({other / fast:.2f})"
-        rows.append((name, *shown))
+        rows.append((name, shown[0], shown[1]))
     width = max(len(row[1]) for row in rows)
     return [f"  {name:10} {fast:>{width}}  {other}" for name, fast, other in rows]
 
