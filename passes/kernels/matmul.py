@@ -218,8 +218,7 @@ class _Emitter:
         number = im.mod(im.floordiv(row, s.rows), -(-s.width // line) + 1)
         place = self.p.right_offset(self.b, batch, k, im.add(im.add(self.columns[0], s.width), im.mul(number, line)))
         if place is not None:
-            memory = self.b.inputs[self.p.op.operands[1]].memory
-            memref.prefetch(memory, [im.value(place)], False, 2, True)
+            memref.prefetch(self.b.inputs[self.p.op.operands[1]].memory, [im.value(place)], False, 2, True)
 
     def _copied(self, k: im.Index) -> list[ir.Value]:
         line = im.mul(im.sub(k, self.start), self.s.width)
@@ -237,8 +236,7 @@ class _Emitter:
                 return [self.sums.widen(v) for v in load_a(k)], row_of_b
 
         if not self.s.chunk:
-            more = {"unroll": self.s.unroll}
-            acc = contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.k, load, **more)
+            acc = contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.k, load, unroll=self.s.unroll)
             self._store(batch, row, rows, acc)
             return
         # the sums so far lie on the stack, each row of the unit in a line of its own
