@@ -24,7 +24,7 @@ from onnxc.passes.contract import Program, transforms
 from onnxc.passes.fusion_rules import STAYS, VIEWS, BlockUses, Group, elementwise, grow, lowers, short
 from onnxc.passes.kernels.kinds import ROOTS
 from onnxc.passes.kernels.scalars import ELEMENTS
-from onnxc.passes.rewriting import functions, operations
+from onnxc.passes.rewriting import functions, move_into, operations
 
 STRING = "!onnx.string"
 #: the values that they take or make are refused where they are used, or as the model's outputs (signature.py)
@@ -126,28 +126,4 @@ def _fuse(group: Group, inlined: Inlined) -> None:
         loc=root.location,
         ip=ir.InsertionPoint(sink),
     )
-    block = fused.regions[0].blocks.append(*[v.type for v in outside], arg_locs=[root.location] * len(outside))
-    mapping = dict(zip(outside, block.arguments, strict=True))
-    with ir.InsertionPoint(block):
-        for op in ops:
-            _copy(op, mapping)
-        ir.Operation.create("kernel.yield", operands=[mapping[r] for r in sink.results])
-    for old, new in zip(sink.results, fused.results, strict=True):
-        old.replace_all_uses_with(new)
-    for op in reversed(ops):
-        op.erase()
-
-
-def _copy(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> None:
-    """`op` on the mapped operands; what is not mapped yet is inlined, and is copied before it."""
-    for operand in op.operands:
-        if operand not in mapping:
-            mapping[operand] = operand.owner.clone().results[0]
-    copy = ir.Operation.create(
-        op.name,
-        results=[r.type for r in op.results],
-        operands=[mapping[v] for v in op.operands],
-        attributes=dict(op.attributes.items()),
-        loc=op.location,
-    )
-    mapping.update(zip(op.results, copy.results, strict=True))
+    move_into(fused, ops, outside)

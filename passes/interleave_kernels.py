@@ -33,6 +33,7 @@ from onnxc.passes.kernels.kernel_function import KernelFunction, launch_of
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.row_order import RowOrder
 from onnxc.passes.kernels.scalars import byte_width
+from onnxc.passes.rewriting import move_into
 
 LARGE = 2  # what takes more than this part of L2 is read from L3: it was followed there by what else was written
 ROOM = 2  # the part of L2 that a thread's buffers and all weights may take
@@ -167,24 +168,7 @@ def _interleave(chain: list[Turn], plan: BandPlan) -> None:
         loc=last.location,
         ip=ip,
     )
-    block = bands.regions[0].blocks.append(*[v.type for v in outside], arg_locs=[last.location] * len(outside))
-    mapping = dict(zip(outside, block.arguments, strict=True))
-    for call in calls:
-        with ir.InsertionPoint(block):
-            copy = ir.Operation.create(
-                call.name,
-                results=[r.type for r in call.results],
-                operands=[mapping[v] for v in call.operands],
-                attributes=dict(call.attributes.items()),
-                loc=call.location,
-            )
-        mapping.update(zip(call.results, copy.results, strict=True))
-    with ir.InsertionPoint(block):
-        ir.Operation.create("kernel.yield", operands=[mapping[r] for r in last.results])
-    for old, new in zip(last.results, bands.results, strict=True):
-        old.replace_all_uses_with(new)
-    for call in reversed(calls):
-        call.erase()
+    move_into(bands, calls, outside)
 
 
 def _words(chain: list[Turn], plan: BandPlan) -> tuple[list[int], int]:

@@ -56,6 +56,38 @@ def match_signature(function: ir.Operation) -> None:
         function.attributes["function_type"] = type_
 
 
+def move_into(holder: ir.Operation, ops: Sequence[ir.Operation], outside: Sequence[ir.Value]) -> None:
+    """Moves ops into the empty region of `holder`, whose results replace those of the last one, which it yields.
+
+    `outside`: what the block's arguments stand for. What else is not made by `ops` is copied with the op that makes it.
+    """
+    block = holder.regions[0].blocks.append(*[v.type for v in outside], arg_locs=[holder.location] * len(outside))
+    mapping = dict(zip(outside, block.arguments, strict=True))
+    with ir.InsertionPoint(block):
+        for op in ops:
+            _copy(op, mapping)
+        ir.Operation.create("kernel.yield", operands=[mapping[r] for r in ops[-1].results])
+    for old, new in zip(ops[-1].results, holder.results, strict=True):
+        old.replace_all_uses_with(new)
+    for op in reversed(ops):
+        op.erase()
+
+
+def _copy(op: ir.Operation, mapping: dict[ir.Value, ir.Value]) -> None:
+    """`op` on the mapped operands; what is not mapped yet is copied before it."""
+    for operand in op.operands:
+        if operand not in mapping:
+            mapping[operand] = operand.owner.clone().results[0]
+    copy = ir.Operation.create(
+        op.name,
+        results=[r.type for r in op.results],
+        operands=[mapping[v] for v in op.operands],
+        attributes=dict(op.attributes.items()),
+        loc=op.location,
+    )
+    mapping.update(zip(op.results, copy.results, strict=True))
+
+
 class Rewriter(GraphBuilder):
     """What a rule may ask of the IR around its op, and its way to create ops: just before the op, at its location."""
 
