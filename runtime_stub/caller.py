@@ -55,9 +55,10 @@ class Plan:
         """Keeps what onnxc_output_shapes has written into the outputs."""
         for i, tensor in enumerate(self.to):
             known = tensor.bytes >= 0 and tensor.dtype != STRING
-            self.shapes.append(_dims(tensor) if known else None)
-            if known:
-                self.fresh[i] = (tensor, _dims(tensor), numpy_type(tensor.dtype), tensor.bytes >= LEAST_BYTES)
+            shape = _dims(tensor) if known else None
+            self.shapes.append(shape)
+            if shape is not None:
+                self.fresh[i] = (tensor, shape, numpy_type(tensor.dtype), tensor.bytes >= LEAST_BYTES)
         self.unknown = None in self.shapes
 
 
