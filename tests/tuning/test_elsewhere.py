@@ -20,10 +20,9 @@ from onnxc.options import Options
 from onnxc.runtime import measure
 from onnxc.stub_object import compile_plan, compile_timing
 from onnxc.targets import target_for
-from onnxc.tuning import elsewhere, program, runners, tune
+from onnxc.tuning import elsewhere, program, runners
 from onnxc.tuning.bundle import ENTRIES, LIBRARY
 from onnxc.tuning.elsewhere import CommandRunner, read_lines, ssh_command
-from onnxc.tuning.problems import kernel_tasks
 from onnxc.tuning.program import write_program
 from onnxc.tuning.records import Records
 from onnxc.tuning.runners import ExecutorRunner, runner_for
@@ -175,17 +174,6 @@ def test_greetings_are_no_results(tmp_path: Path) -> None:
     bundle(tmp_path, {"only": f"{LOOP} y[i] = x[i];"})
     (result,) = CommandRunner("echo Welcome; echo; {bundle}; echo Bye").submit(tmp_path).result()
     assert result["name"] == 'a "name"' and result["ns"] >= result["min_ns"] > 0 and result["warm_ns"] > 0
-
-
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fewer(lowered):
-        tasks = kernel_tasks(lowered)
-        for task in tasks:
-            del task.candidates[3:]
-        return tasks
-
-    monkeypatch.setattr(tune, "kernel_tasks", fewer)
 
 
 def tuned(folder: Path, runner_name: str, options: Options) -> Records:

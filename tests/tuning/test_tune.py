@@ -23,7 +23,6 @@ from onnxc.runtime import measure
 from onnxc.targets import target_for
 from onnxc.tuning import tune, whole_model
 from onnxc.tuning.command import _shapes
-from onnxc.tuning.problems import kernel_tasks
 from onnxc.tuning.records import Record, Records
 from onnxc.tuning.runners import ExecutorRunner, LocalRunner, runner_for
 from onnxc.tuning.tune import Tuner
@@ -36,19 +35,6 @@ OPTIONS = Options(mcpu="native")
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return layers.matmuls(tmp_path_factory.mktemp("model") / "m.onnx")
-
-
-@pytest.fixture
-def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of each problem three candidates are enough to see what happens to them."""
-
-    def fewer(lowered):
-        tasks = kernel_tasks(lowered)
-        for task in tasks:
-            del task.candidates[3:]
-        return tasks
-
-    monkeypatch.setattr(tune, "kernel_tasks", fewer)
 
 
 def run(*arguments: object) -> subprocess.CompletedProcess[str]:

@@ -1,0 +1,21 @@
+"""Fixtures of the tests of tuning."""
+
+from __future__ import annotations
+
+import pytest
+
+from onnxc.tuning import tune
+from onnxc.tuning.problems import kernel_tasks
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of each problem three candidates are enough to see what happens to them."""
+
+    def fewer(lowered):
+        tasks = kernel_tasks(lowered)
+        for task in tasks:
+            del task.candidates[3:]
+        return tasks
+
+    monkeypatch.setattr(tune, "kernel_tasks", fewer)
