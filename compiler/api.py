@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     import onnx
 
-    from onnxc.driver import Report
+    from onnxc.compilation import Report
     from onnxc.errors import OnnxcError
     from onnxc.progress import Progress
 

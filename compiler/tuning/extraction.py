@@ -14,11 +14,11 @@ from pathlib import Path
 import numpy as np
 from mlir import ir
 
+from onnxc.compilation import Compilation
 from onnxc.dialects import dims
 from onnxc.dialects.onnx import is_constant
 from onnxc.dialects.types import Tensor
 from onnxc.dialects.weights import constant_array, dtype_of
-from onnxc.driver import Compilation
 from onnxc.feeds import resolve_shape
 from onnxc.options import Options
 from onnxc.passes.apply_choices import apply_choices

@@ -9,8 +9,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import onnxc
+from onnxc.compilation import Compilation
 from onnxc.dialects.dims import Facts
-from onnxc.driver import Compilation, compile_model
+from onnxc.driver import compile_model
 from onnxc.options import Options
 from onnxc.progress import SILENT
 

@@ -9,9 +9,9 @@ import pytest
 from mlir import ir
 
 from onnxc.build_kernel import kernel_loops_text
+from onnxc.compilation import Compilation
 from onnxc.dialects.levels import LOOPS
 from onnxc.dialects.onnx import new_context
-from onnxc.driver import Compilation
 from onnxc.options import Options
 from onnxc.progress import SILENT
 

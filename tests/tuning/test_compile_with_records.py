@@ -29,7 +29,7 @@ def asked() -> Asked:
 def _compile(records: Path | None, output: Path | None, **options) -> Told:
     told = Told()
     if output is None:
-        from onnxc.driver import Compilation
+        from onnxc.compilation import Compilation
 
         run = Compilation(Options(mcpu=CPU, **options), told)
         run.run_passes(run.import_model(convnet(), "model"), "kernels")

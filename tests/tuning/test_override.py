@@ -10,7 +10,8 @@ import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from onnxc.driver import Compilation, compile_model
+from onnxc.compilation import Compilation
+from onnxc.driver import compile_model
 from onnxc.errors import OnnxcError
 from onnxc.inspection import inspect_artefact
 from onnxc.options import Options
