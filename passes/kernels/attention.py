@@ -96,10 +96,10 @@ class _Emitter:
         self.queries, self.keys = self.x.queries, self.x.keys
         self.one_unit, self.whole = dims.at_least(s.queries, p.queries), dims.at_least(self.block, p.keys)
         rows = int(max(1, min(s.queries, dims.bounds(p.queries)[1])))
-        self.scores = self.x.scratch(rows * self.x.stride)
-        self.top, self.weight, self.factor = (self.x.scratch(rows) for _ in range(3))
+        self.scores = self.sums.room(rows * self.x.stride)
+        self.top, self.weight, self.factor = (self.sums.room(rows) for _ in range(3))
         if not self.whole:
-            self.sum = self.x.scratch(rows * self.x.value_stride)
+            self.sum = self.sums.room(rows * self.x.value_stride)
 
     def run(self) -> None:
         b = self.b

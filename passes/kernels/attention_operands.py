@@ -38,12 +38,8 @@ class Operands:
         self.queries, self.keys = b.dim(p.queries), b.dim(p.keys)
         self.stride = block + PAD
         self.value_stride = -(-p.value_width // tile) * tile
-        self.columns = self.scratch(p.width * self.stride)
-        self.values = self.scratch(block * self.value_stride)
-
-    def scratch(self, size: int) -> Buffer:
-        type_ = ir.MemRefType.get([size], scalars.element_type(self.sums.compute))
-        return Buffer(memref.alloca(type_, [], [], alignment=64), self.sums.compute, [size], [1])
+        self.columns = sums.room(p.width * self.stride)
+        self.values = sums.room(block * self.value_stride)
 
     def select(self, number: im.Index) -> None:
         """The image and head of that number."""

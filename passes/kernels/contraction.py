@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from math import gcd
 
 from mlir import ir
-from mlir.dialects import arith, math, vector
+from mlir.dialects import arith, math, memref, vector
 
 from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
@@ -56,6 +56,11 @@ class Arithmetic:
         if scalars.is_float(self.compute):
             return math.fma(a, b, c) if self.fused else arith.addf(arith.mulf(a, b), c)
         return arith.addi(arith.muli(a, b), c)
+
+    def room(self, size: int) -> Buffer:
+        """Room for so many elements on the stack, from a cache line on; made where the kernel's function begins."""
+        type_ = ir.MemRefType.get([max(1, size)], scalars.element_type(self.compute))
+        return Buffer(memref.alloca(type_, [], [], alignment=64), self.compute, [size], [1])
 
 
 def arithmetic(elem: str, target, columns: im.Index | None = None) -> Arithmetic:

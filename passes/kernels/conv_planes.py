@@ -18,7 +18,7 @@ from mlir.dialects import memref
 from onnxc.dialects import dims
 from onnxc.passes.kernels import contraction, plane_rows, pointers, scalars
 from onnxc.passes.kernels import index_math as im
-from onnxc.passes.kernels.builder import Buffer, KernelBuilder
+from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
@@ -133,9 +133,7 @@ class _Emitter:
         self.phases = phases(p)
         self.length = line_length(p, s.run)
         self.terms = p.taps * p.channels
-        size = lines(p, s.deep) * self.length
-        type_ = ir.MemRefType.get([size], scalars.element_type(self.sums.compute))
-        self.patch = Buffer(memref.alloca(type_, [], [], alignment=64), self.sums.compute, [size], [1])
+        self.patch = self.sums.room(lines(p, s.deep) * self.length)
         self.table = _table(b, self._places())
 
     def _places(self) -> list[int]:

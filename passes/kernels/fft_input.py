@@ -17,7 +17,7 @@ from onnxc.passes.kernels import contraction, pointers, scalars
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.fft_points import PARTS, Vectors, line_points
-from onnxc.passes.kernels.fft_problem import Images, channels_of, grid_of, line_buffer, tile_of
+from onnxc.passes.kernels.fft_problem import Images, channels_of, grid_of, tile_of
 from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.kernels.real_fft import complex_fft, real_fft
 
@@ -51,7 +51,7 @@ class InputTransform:
         self.pads = [0] * (2 - len(pads) // 2) + list(pads[: len(pads) // 2])
         self.base, self.zeros = pointers.pointer(self.x.memory), pointers.zeros(b, self.x, self.channels)
         tile = self.tile
-        self.lines = line_buffer(self.sums, tile.width * tile.height) if tile.height > 1 else None
+        self.lines = self.sums.room(tile.width * tile.height * self.sums.lanes) if tile.height > 1 else None
 
     def apply(self, place: im.Index, image: im.Index, at: Sequence[im.Index], out: Buffer) -> None:
         """The tile at row and column `at` of an image becomes tile `place` of `out` [points, tiles, C]."""

@@ -18,7 +18,7 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.fft_points import PARTS, Vectors, line_points
-from onnxc.passes.kernels.fft_problem import Images, channels_of, grid_of, line_buffer, tile_of
+from onnxc.passes.kernels.fft_problem import Images, channels_of, grid_of, tile_of
 from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.kernels.real_fft import Bin, inverse_complex_fft, inverse_real_fft
 
@@ -54,7 +54,7 @@ class OutputTransform:
         self.images = Images.of(Buffer(b.outputs[0].memory, self.sums.elem, shape, [0] * len(shape)))
         tile = self.tile
         own = lines is None and tile.height > 1
-        self.lines = line_buffer(self.sums, tile.width * tile.height) if own else lines
+        self.lines = self.sums.room(tile.width * tile.height * self.sums.lanes) if own else lines
 
     def apply(self, place: im.Index, image: im.Index, at: Sequence[im.Index], products: Buffer) -> None:
         """Tile `place` of `products` [points, tiles, M] becomes the tile at row and column `at` of an image."""

@@ -8,14 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import memref
 
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import index_math as im
-from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import Buffer
-from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.fft_points import FftTile
 from onnxc.passes.kernels.tile_grid import TileGrid, result_extents
 
@@ -51,10 +48,3 @@ class Images:
 
 def channels_of(v: ir.Value) -> int:
     return Tensor.of(v.type).shape[-1]
-
-
-def line_buffer(sums: Arithmetic, vectors: int) -> Buffer:
-    """Room for so many vectors on the stack."""
-    size = vectors * sums.lanes
-    type_ = ir.MemRefType.get([size], scalars.element_type(sums.compute))
-    return Buffer(memref.alloca(type_, [], [], alignment=64), sums.compute, [size], [1])

@@ -15,7 +15,7 @@ from mlir.dialects import memref
 from onnxc.dialects import dims
 from onnxc.passes.kernels import contraction, prefetching, scalars
 from onnxc.passes.kernels import index_math as im
-from onnxc.passes.kernels.builder import Buffer, KernelBuilder
+from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, READ, KernelFunction, Launch
@@ -152,19 +152,15 @@ class _Emitter:
         self.exact = dims.mod(p.n, s.width) == 0
         self.shares = s.group if isinstance(p.rows, int) else im.minimum(s.group, im.maximum(self.tiles, 1))
         if s.chunk:
-            self.partial = self._scratch(s.group * s.rows * s.width)
+            self.partial = self.sums.room(s.group * s.rows * s.width)
         # where there is a tile for each number of rows left over, a copy of a long epilogue for each row is too much
         loop = s.apart or (not isinstance(p.rows, int) and contraction.has_costly_epilogue(b.kernel))
-        self.room = self._scratch(s.rows * s.width) if loop else None
+        self.room = self.sums.room(s.rows * s.width) if loop else None
         if s.copied:
-            self.copy = self._scratch((s.chunk or p.k) * s.width)
+            self.copy = self.sums.room((s.chunk or p.k) * s.width)
         self.a = p.left(b, self.ev)
         self.right = None if s.packed else p.right(b, self.ev)
         self.tile_rows = s.rows
-
-    def _scratch(self, size: int) -> Buffer:
-        type_ = ir.MemRefType.get([max(1, size)], scalars.element_type(self.sums.compute))
-        return Buffer(memref.alloca(type_, [], [], alignment=64), self.sums.compute, [size], [1])
 
     def run(self) -> None:
         b, s = self.b, self.s

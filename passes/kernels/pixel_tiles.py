@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from mlir import ir
-from mlir.dialects import arith, memref
+from mlir.dialects import arith
 
 from onnxc.dialects import dims
 from onnxc.passes.kernels import contraction, pointers, prefetching, scalars
 from onnxc.passes.kernels import index_math as im
-from onnxc.passes.kernels.builder import Buffer, KernelBuilder
+from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.contraction import BLOCK, Arithmetic
 from onnxc.passes.kernels.conv_problem import Conv, Pixels, pixels_of
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
@@ -71,16 +71,12 @@ class PixelTiles:
         self.row = b.dim(p.row)
         self.size = [b.dim(d) for d in p.size]
         self.exact = dims.mod(p.filters, s.width) == 0
-        self.room = self._scratch(s.rows * s.width) if s.apart else None
+        self.room = self.sums.room(s.rows * s.width) if s.apart else None
         pixels_of(b, p, 0, 1)  # emits the dims where they dominate every use
         if not p.dense:
             self.base = pointers.pointer(self.x.memory)
             if p.padded:
                 self.zeros = pointers.zeros(b, self.x, p.channels if isinstance(p.channels, int) else 1)
-
-    def _scratch(self, size: int) -> Buffer:
-        type_ = ir.MemRefType.get([size], scalars.element_type(self.sums.compute))
-        return Buffer(memref.alloca(type_, [], [], alignment=64), self.sums.compute, [size], [1])
 
     def run(self) -> None:
         b, p, s = self.b, self.p, self.s

@@ -13,7 +13,6 @@ from onnxc.passes.kernels import contraction, scalars
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
-from onnxc.passes.kernels.fft_problem import line_buffer
 from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.kernels.winograd_points import SIZES, Transforms
 
@@ -46,7 +45,7 @@ class OutputTransform:
         self.size = self.op.attr("tile")
         # a long epilogue wants the registers that the other pixels of the tile would hold
         costly = contraction.has_costly_epilogue(b.kernel)
-        self.room = line_buffer(self.sums, self.size**2) if costly else None
+        self.room = self.sums.room(self.size**2 * self.sums.lanes) if costly else None
 
     def tile(self, products: Buffer, number: im.Index, place: list[im.Index]) -> None:
         """Tile `number` of `products` [points, tiles, M] becomes the result's at (image, row, column)."""
