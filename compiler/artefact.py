@@ -28,9 +28,11 @@ from onnxc.report import describe_weights, write_report
 from onnxc.stub_object import compile_stub
 from onnxc.targets import Target
 from onnxc.weights_file import LARGEST_SECTION, write_weights_file
-from onnxc.weights_object import write_weights_object
+from onnxc.weights_object import weights_object
+from onnxc.weights_section import fill_section
 
 WEIGHTS_SYMBOL = "onnxc_weights"
+WEIGHTS_SECTION = ".onnxc.weights"  # of libraries: by itself; of objects it is one of those that linkers put in .rodata
 
 
 @dataclass(frozen=True)
@@ -122,6 +124,7 @@ def write_artefact(artefact: Artefact, kind: str, output: Path, progress: Progre
     with scratch_beside(output) as scratch:
         objects: list[bytes | Path] = []
         weights, size = None, artefact.parts.weight_bytes
+        section = WEIGHTS_SECTION if kind == "shared" else f".rodata.{WEIGHTS_SYMBOL}"
         made: dict[Path, Path] = {}  # what goes to the output's folder at the end → where it lies until then
         if size > LARGEST_SECTION:
             beside = output.with_name(f"{output.name}.weights")
@@ -129,9 +132,7 @@ def write_artefact(artefact: Artefact, kind: str, output: Path, progress: Progre
             made[beside] = scratch / "weights"
         elif size:
             weights = Weights(size, WEIGHTS_SYMBOL)
-            at = scratch / "weights.o"
-            objects.append(at)
-            write_weights_object(at, _entries(artefact), size, WEIGHTS_SYMBOL, artefact.target)
+            objects.append(weights_object(size, WEIGHTS_SYMBOL, section, artefact.target))
         manifest = artefact.manifest(weights)
         pool, threaded = artefact.pool(), artefact.options.threads != 1
         with ThreadPoolExecutor(1) as beside_the_kernels:  # the C compiler is a process of its own
@@ -140,12 +141,17 @@ def write_artefact(artefact: Artefact, kind: str, output: Path, progress: Progre
             objects.append(stub.result())
         progress.stage("link")
         export, linked = [f"{manifest.symbol}_model"], scratch / "linked"
+
+        def finish(file: Path) -> None:
+            if weights is not None and weights.symbol:
+                fill_section(file, section, _entries(artefact))
+
         if kind == "shared":
-            link_shared(objects, linked, soname=output.name, export=export)
+            link_shared(objects, linked, soname=output.name, export=export, finish=finish)
         elif kind == "object":
-            link_relocatable(objects, linked, export=export)
+            link_relocatable(objects, linked, export=export, finish=finish)
         else:
-            archive(objects, linked, member=f"{output.stem}.o", export=export)
+            archive(objects, linked, member=f"{output.stem}.o", export=export, finish=finish)
         if kind != "shared":
             header = made[output.with_suffix(".h")] = scratch / "header"
             header.write_bytes(write_header(manifest).encode())

@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import struct
+import numpy as np
 
-_SYMTAB = 2
+from onnxc.elf_records import HEADER, SECTION, SYMBOL, SYMTAB, text_at
 
 
 def undefined_symbols(code: bytes) -> set[str]:
     """Names that the object refers to and does not define."""
-    (section_table,) = struct.unpack_from("<Q", code, 40)
-    entry_size, count = struct.unpack_from("<HH", code, 58)
-    headers = [struct.unpack_from("<IIQQQQIIQQ", code, section_table + i * entry_size) for i in range(count)]
+    header = np.frombuffer(code, HEADER, 1)[0]
+    sections = np.frombuffer(code, SECTION, header["section_count"], header["sections"])
     names = set()
-    for _, kind, _, _, offset, size, link, _, _, symbol_size in headers:
-        if kind != _SYMTAB:
-            continue
-        strings = headers[link][4]
-        for at in range(offset + symbol_size, offset + size, symbol_size):
-            name, _, _, section = struct.unpack_from("<IBBH", code, at)
-            if section == 0:
-                start = strings + name
-                names.add(code[start : code.index(0, start)].decode())
+    for table in sections[sections["type"] == SYMTAB]:
+        symbols = np.frombuffer(code, SYMBOL, int(table["size"]) // SYMBOL.itemsize, table["offset"])[1:]
+        start = int(sections[table["link"]]["offset"])
+        names |= {text_at(code, start + name) for name in symbols["name"][symbols["section"] == 0].tolist()}
     return names

@@ -10,7 +10,7 @@ import contextlib
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from onnxc.errors import CompilerBug, OnnxcError
@@ -19,13 +19,13 @@ from onnxc.localise_symbols import localise_hidden
 from onnxc.zig import zig_binary
 
 Object = Path | bytes  # a file, or an object's bytes
+Finish = Callable[[Path], None]  # what is still done to the linked file
 
 
-def link_shared(objects: Sequence[Object], out: Path, *, soname: str, export: Sequence[str]) -> None:
-    """Writes a shared library that exports exactly `export`; libc's functions stay undefined and without version.
-
-    Give the weights object first: then no reference of the code crosses it, however large it is.
-    """
+def link_shared(
+    objects: Sequence[Object], out: Path, *, soname: str, export: Sequence[str], finish: Finish = lambda linked: None
+) -> None:
+    """Writes a shared library that exports exactly `export`; libc's functions stay undefined and without version."""
     with scratch_beside(out) as scratch:
         script = scratch / "exports"
         script.write_text("{ global: " + " ".join(f"{name};" for name in export) + " local: *; };\n")
@@ -33,6 +33,7 @@ def link_shared(objects: Sequence[Object], out: Path, *, soname: str, export: Se
         options = ["-shared", "-z", "now", "-z", "relro", "-z", "noexecstack", "--build-id=none", "--hash-style=gnu"]
         options += ["-O2", "--gc-sections", "-soname", soname, f"--version-script={script}"]
         _run_zig("ld.lld", [*options, "-o", str(linked), *_as_files(objects, scratch)])
+        finish(linked)
         publish({out: linked})
 
 
@@ -49,18 +50,24 @@ def link_program(objects: Sequence[Object], out: Path, *, tail: Sequence[bytes |
         publish({out: linked})
 
 
-def link_relocatable(objects: Sequence[Object], out: Path, *, export: Sequence[str]) -> None:
+def link_relocatable(
+    objects: Sequence[Object], out: Path, *, export: Sequence[str], finish: Finish = lambda linked: None
+) -> None:
     """Writes one object file in which every symbol but `export` is local, so that two models link into one program."""
     with scratch_beside(out) as scratch:
         linked = _relocatable(objects, scratch, export)
+        finish(linked)
         publish({out: linked})
 
 
-def archive(objects: Sequence[Object], out: Path, *, member: str, export: Sequence[str]) -> None:
+def archive(
+    objects: Sequence[Object], out: Path, *, member: str, export: Sequence[str], finish: Finish = lambda linked: None
+) -> None:
     """Writes a static library with one member, the object of `link_relocatable`."""
     with scratch_beside(out) as scratch:
         (scratch / "in").mkdir()
         linked = _relocatable(objects, scratch, export).rename(scratch / "in" / member)
+        finish(linked)
         _run_zig("ar", ["rcsD", str(scratch / "library"), str(linked)])
         publish({out: scratch / "library"})
 

@@ -8,26 +8,18 @@ table is re-ordered (ELF wants local symbols first) and everything that numbers 
 from __future__ import annotations
 
 import mmap
-import struct
 from pathlib import Path
 
 import numpy as np
 
-SYMTAB, RELA, GROUP, ADDRSIG = 2, 4, 17, 0x6FFF4C03
-_SYMBOL = np.dtype([("name", "<u4"), ("info", "u1"), ("other", "u1"), ("section", "<u2"), ("rest", "<u8", 2)])
-_RELOCATION = np.dtype([("offset", "<u8"), ("kind", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
-_SECTION = np.dtype(
-    [("name", "<u4"), ("type", "<u4"), ("flags", "<u8"), ("address", "<u8"), ("offset", "<u8"), ("size", "<u8")]
-    + [("link", "<u4"), ("info", "<u4"), ("align", "<u8"), ("entry_size", "<u8")]
-)
+from onnxc.elf_records import ADDRSIG, GROUP, HEADER, RELA, RELOCATION, SECTION, SYMBOL, SYMTAB
 
 
 def localise_hidden(path: Path, keep: set[str]) -> None:
     """Every defined global symbol of the ELF64 object becomes local, except those named in `keep`."""
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as data:
-        (table_offset,) = struct.unpack_from("<Q", data, 40)
-        (count,) = struct.unpack_from("<H", data, 60)
-        sections = np.frombuffer(data, _SECTION, count, table_offset)
+        header = np.frombuffer(data[: HEADER.itemsize], HEADER)[0]
+        sections = np.frombuffer(data, SECTION, header["section_count"], header["sections"])
         try:
             _localise(data, sections, keep)
         finally:
@@ -36,7 +28,7 @@ def localise_hidden(path: Path, keep: set[str]) -> None:
 
 def _localise(data: mmap.mmap, sections: np.ndarray, keep: set[str]) -> None:
     table = sections[sections["type"] == SYMTAB][0]
-    symbols = _view(data, table, _SYMBOL)
+    symbols = _view(data, table, SYMBOL)
     strings = int(sections[table["link"]]["offset"])
     names = [data[strings + start : data.find(b"\0", strings + start)].decode() for start in symbols["name"].tolist()]
     kept = np.array([name in keep for name in names])
@@ -52,7 +44,7 @@ def _localise(data: mmap.mmap, sections: np.ndarray, keep: set[str]) -> None:
         if section["type"] == SYMTAB:
             section["info"] = int((~is_global).sum())
         elif section["type"] == RELA:
-            relocations = _view(data, section, _RELOCATION)
+            relocations = _view(data, section, RELOCATION)
             relocations["symbol"] = new_number[relocations["symbol"]]
         elif section["type"] == GROUP:
             section["info"] = new_number[section["info"]]

@@ -21,9 +21,11 @@ def matrix_panels(kernel: KernelFunction, p: Matmul, width: int) -> Packing:
     def make(array: np.ndarray) -> np.ndarray:
         matrix = array.reshape(*batch, *((n, k) if transposed else (k, n)))
         matrix = np.swapaxes(matrix, -1, -2) if transposed else matrix
-        padded = np.zeros((*batch, k, panels * width), array.dtype)
-        padded[..., :n] = matrix
-        return np.moveaxis(padded.reshape(*batch, k, panels, width), -3, -2)
+        if panels * width > n:
+            padded = np.zeros((*batch, k, panels * width), array.dtype)
+            padded[..., :n] = matrix
+            matrix = padded
+        return np.moveaxis(matrix.reshape(*batch, k, panels, width), -3, -2)
 
     layout = f"{'transposed' if transposed else 'panels'}{width}"
     return Packing(p.b_position, (*batch, panels, k, width), layout, make, width)

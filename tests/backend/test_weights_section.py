@@ -1,7 +1,6 @@
-"""Weights reach the library unchanged, streamed, at their offsets."""
+"""Weights reach libraries and objects unchanged, streamed, at their offsets."""
 
 import ctypes
-import io
 import mmap
 import os
 import subprocess
@@ -14,9 +13,10 @@ from elftools.elf.elffile import ELFFile
 
 from onnxc.emit_object import emit
 from onnxc.errors import CompilerBug
-from onnxc.link import link_shared
+from onnxc.link import link_relocatable, link_shared
 from onnxc.targets import target_for
-from onnxc.weights_object import mapped_file, write_weights_object
+from onnxc.weights_object import weights_object
+from onnxc.weights_section import fill_section, mapped_file
 
 from .test_emit_object import llvm_ir
 
@@ -50,33 +50,62 @@ def check(data, wanted):
         assert data[offset : offset + array.nbytes] == np.ascontiguousarray(array).tobytes()
 
 
-@pytest.mark.parametrize("triple", ["x86_64", "aarch64", "riscv64"])
-def test_object_is_well_formed(tmp_path, triple):
+SIZE, SECTION = 700104, ".onnxc.weights"
+TRIPLES = ["x86_64", "aarch64", "riscv64"]
+
+
+def link(tmp_path, wanted, target, linker=link_shared, **more):
+    """The weights and a function that gives their address, linked."""
+    objects = [weights_object(SIZE, "weights", SECTION, target), emit(llvm_ir(BASE), target)]
+    out = tmp_path / "linked"
+    linker(objects, out, export=["base"], finish=lambda file: fill_section(file, SECTION, iter(wanted)), **more)
+    return out
+
+
+@pytest.mark.parametrize("triple", TRIPLES)
+def test_a_relocatable_object(tmp_path, triple):
     wanted = entries(tmp_path)
-    write_weights_object(tmp_path / "w.o", iter(wanted), 700104, "weights", target_for(None, triple))
-    elf = ELFFile(io.BytesIO((tmp_path / "w.o").read_bytes()))
+    elf = ELFFile.load_from_path(link(tmp_path, wanted, target_for(None, triple), link_relocatable))
     assert elf.get_machine_arch() == {"x86_64": "x64", "aarch64": "AArch64", "riscv64": "RISC-V"}[triple]
-    section = elf.get_section_by_name(".rodata.weights")
-    assert section["sh_addralign"] == 64 and section["sh_offset"] % 64 == 0 and section["sh_flags"] == 2
+    section = elf.get_section_by_name(SECTION)
+    assert section["sh_type"] == "SHT_PROGBITS" and section["sh_flags"] == 2
+    assert section["sh_addralign"] == 64 and section["sh_offset"] % 64 == 0 and section["sh_size"] == SIZE
     check(section.data(), wanted)
     assert section.data()[15:64] == bytes(49)
     (symbol,) = elf.get_section_by_name(".symtab").get_symbol_by_name("weights")
-    assert symbol["st_size"] == 700104
-    assert symbol["st_other"]["visibility"] == "STV_HIDDEN"
+    assert symbol["st_size"] == SIZE and symbol["st_info"]["bind"] == "STB_LOCAL"
     assert elf.get_section_by_name(".note.GNU-stack")["sh_flags"] == 0
 
 
-def test_weights_in_a_library(tmp_path):
-    target = target_for()
+@pytest.mark.parametrize("triple", TRIPLES)
+def test_segments_of_a_library(tmp_path, triple):
     wanted = entries(tmp_path)
-    write_weights_object(tmp_path / "w.o", iter(wanted), 700104, "weights", target)
-    code = emit(llvm_ir(BASE), target)
-    link_shared([tmp_path / "w.o", code], tmp_path / "w.so", soname="w.so", export=["base"])
-    lib = ctypes.CDLL(str(tmp_path / "w.so"))
+    out = link(tmp_path, wanted, target_for(None, triple), soname="w.so")
+    elf = ELFFile.load_from_path(out)
+    loads = [segment for segment in elf.iter_segments() if segment["p_type"] == "PT_LOAD"]
+    end = 0
+    for load in loads:  # what a loader maps: page by page, in order, nothing twice, all of it in the file
+        assert load["p_offset"] % load["p_align"] == load["p_vaddr"] % load["p_align"]
+        assert load["p_offset"] >= end
+        end = load["p_offset"] + load["p_filesz"]
+    assert end <= out.stat().st_size
+    for section in elf.iter_sections():
+        inside = [s for s in loads if s["p_vaddr"] <= section["sh_addr"] < s["p_vaddr"] + s["p_memsz"]]
+        if section["sh_flags"] & 2 and section["sh_type"] != "SHT_NOBITS":
+            assert section["sh_offset"] - inside[0]["p_offset"] == section["sh_addr"] - inside[0]["p_vaddr"]
+    check(elf.get_section_by_name(SECTION).data(), wanted)
+    dynamic = next(segment for segment in elf.iter_segments() if segment["p_type"] == "PT_DYNAMIC")
+    assert out.stat().st_mode & 0o111  # as the linker made it
+    assert dynamic["p_offset"] == elf.get_section_by_name(".dynamic")["sh_offset"]
+
+
+def test_weights_in_a_library(tmp_path):
+    wanted = entries(tmp_path)
+    lib = ctypes.CDLL(str(link(tmp_path, wanted, target_for(), soname="w.so")))
     lib.base.restype = ctypes.c_void_p
     base = lib.base()
     assert base % 64 == 0
-    check(ctypes.string_at(base, 700104), wanted)
+    check(ctypes.string_at(base, SIZE), wanted)
     assert not hasattr(lib, "weights")
 
 
@@ -96,7 +125,13 @@ def test_what_is_mapped(tmp_path):
 
 def test_an_array_outside_is_a_bug(tmp_path):
     with pytest.raises(CompilerBug, match="do not fit"):
-        write_weights_object(tmp_path / "w.o", [(np.ones(10), 0)], 79, "w", target_for())
+        link(tmp_path, [(np.ones(10), SIZE - 79)], target_for(), soname="w.so")
+
+
+def test_a_section_is_filled_once(tmp_path):
+    out = link(tmp_path, [], target_for(), soname="w.so")
+    with pytest.raises(CompilerBug, match="has content"):
+        fill_section(out, SECTION, [])
 
 
 def test_the_copy_falls_back_where_files_cannot_be_joined(tmp_path, monkeypatch):
@@ -105,8 +140,8 @@ def test_the_copy_falls_back_where_files_cannot_be_joined(tmp_path, monkeypatch)
 
     monkeypatch.setattr(os, "copy_file_range", refuse)
     wanted = entries(tmp_path)
-    write_weights_object(tmp_path / "w.o", iter(wanted), 700104, "weights", target_for())
-    check((tmp_path / "w.o").read_bytes()[64:], wanted)
+    elf = ELFFile.load_from_path(link(tmp_path, wanted, target_for(), link_relocatable))
+    check(elf.get_section_by_name(SECTION).data(), wanted)
 
 
 STREAM = r"""
@@ -114,9 +149,12 @@ import re, sys
 import numpy as np
 from pathlib import Path
 from onnxc.targets import target_for
-from onnxc.weights_object import write_weights_object
+from onnxc.weights_object import weights_object
+from onnxc.weights_section import fill_section
 entries = ((np.full(8 << 20, i, np.float32), i << 25) for i in range(12))
-write_weights_object(Path(sys.argv[1]), entries, 12 << 25, "w", target_for())
+path = Path(sys.argv[1])
+path.write_bytes(weights_object(12 << 25, "w", ".weights", target_for()))
+fill_section(path, ".weights", entries)
 print(int(re.search(r"VmHWM:\s+(\d+)", Path("/proc/self/status").read_text())[1]) >> 10)
 """
 
