@@ -26,15 +26,7 @@ class OnnxcRep(BackendRep):
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Outputs in the model's order. `inputs`: a sequence in the model's order, a dict by name, or a sole array."""
-        names = [value.name for value in self.session.get_inputs()]
-        if isinstance(inputs, Mapping):
-            feeds = dict(inputs)
-        elif isinstance(inputs, Sequence) and not isinstance(inputs, str | bytes):
-            if len(inputs) > len(names):
-                raise OnnxcError(f"{len(inputs)} inputs are given, but the model has {len(names)}")
-            feeds = dict(zip(names, inputs, strict=False))
-        else:
-            feeds = {names[0]: inputs}
+        feeds = _by_name(inputs, [value.name for value in self.session.get_inputs()], "model")
         return tuple(self.session.run(None, {name: _as_array(value) for name, value in feeds.items()}))
 
 
@@ -67,11 +59,10 @@ class OnnxcBackend(Backend):
         outputs_info: Sequence[tuple[np.dtype, tuple[int, ...]]] | None = None,
         **kwargs: Any,
     ) -> tuple[Any, ...]:
-        """Compiles and runs a model of this one node. `opset_version` chooses its version (default: the latest)."""
-        super().run_node(
-            node, inputs, device, outputs_info, **{k: v for k, v in kwargs.items() if k == "opset_version"}
-        )
-        arrays = [np.asarray(value) for value in (inputs.values() if isinstance(inputs, Mapping) else inputs)]
+        """Compiles and runs a model of this one node, whose `inputs` are given as a model's. `opset_version` chooses
+        the version of ONNX's own operators (default: the latest)."""
+        feeds = _by_name(inputs, [name for name in node.input if name], "node")
+        arrays = {name: np.asarray(value) for name, value in feeds.items()}
         model = model_of_node(node, arrays, outputs_info, kwargs.pop("opset_version", None))
         return cls.run_model(model, arrays, device, **kwargs)
 
@@ -83,15 +74,14 @@ class OnnxcBackend(Backend):
 
 def model_of_node(
     node: onnx.NodeProto,
-    inputs: Sequence[np.ndarray],
+    inputs: Mapping[str, np.ndarray],
     outputs_info: Sequence[tuple[np.dtype, Sequence[int]]] | None = None,
     opset_version: int | None = None,
 ) -> onnx.ModelProto:
     """A model with just this node, its inputs typed by the arrays and its outputs by `outputs_info` or by inference."""
-    given = [name for name in node.input if name]
     infos = [
         helper.make_tensor_value_info(name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape)
-        for name, array in zip(given, inputs, strict=True)
+        for name, array in inputs.items()
     ]
     results = [helper.make_empty_tensor_value_info(name) for name in node.output if name]
     if outputs_info is not None:
@@ -99,13 +89,26 @@ def model_of_node(
             helper.make_tensor_value_info(value.name, helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), shape)
             for value, (dtype, shape) in zip(results, outputs_info, strict=True)
         ]
-    version = opset_version or onnx.defs.onnx_opset_version()
-    domains = {"": version, **({node.domain: 1} if node.domain else {})}
+    domains = {"": opset_version or onnx.defs.onnx_opset_version()}
+    if node.domain:
+        versions = [schema.since_version for schema in onnx.defs.get_all_schemas() if schema.domain == node.domain]
+        domains[node.domain] = max(versions, default=1)
     model = helper.make_model(
         helper.make_graph([node], node.name or node.op_type, infos, results),
         opset_imports=[helper.make_opsetid(domain, number) for domain, number in domains.items()],
     )
     return model if outputs_info is not None else onnx.shape_inference.infer_shapes(model, data_prop=True)
+
+
+def _by_name(inputs: Any, names: Sequence[str], what: str) -> dict[str, Any]:
+    """What is given as a dict by name, as a sequence in the order of `names`, where a name may come twice, or as a
+    sole array."""
+    if isinstance(inputs, Mapping):
+        return dict(inputs)
+    values = inputs if isinstance(inputs, Sequence) and not isinstance(inputs, str | bytes) else [inputs]
+    if len(values) > len(names):
+        raise OnnxcError(f"{len(values)} inputs are given, but the {what} has {len(names)}")
+    return dict(zip(names, values, strict=False))
 
 
 def _as_array(value: Any) -> Any:

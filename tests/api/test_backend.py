@@ -47,6 +47,32 @@ def test_a_node_alone() -> None:
     np.testing.assert_array_equal(c, a + 2)
 
 
+A, B = np.array([1, 2, 3], np.float32), np.array([10, 20, 30], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("node", "inputs", "expected"),
+    [
+        (("Sub", ["a", "b"]), {"b": B, "a": A}, A - B),
+        (("Mul", ["a", "a"]), [A, A], A * A),
+        (("Mul", ["a", "a"]), [A], A * A),
+        (("Neg", ["a"]), A, -A),
+        (("Clip", ["a", "", "b"]), [A, np.float32(2)], np.minimum(A, 2)),
+        (("Gelu", ["a"], "com.microsoft"), [A], np.array([0.8413447, 1.9544997, 2.9959503])),
+    ],
+    ids=["by name, in another order", "twice", "twice, given once", "alone", "one left out", "domain"],
+)
+def test_inputs_of_a_node(node: tuple, inputs: object, expected: np.ndarray) -> None:
+    op, names, *domain = node
+    (found,) = backend.run_node(helper.make_node(op, names, ["c"], domain="".join(domain)), inputs)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def test_too_many_inputs_of_a_node_are_refused() -> None:
+    with pytest.raises(onnxc.OnnxcError, match="2 inputs are given, but the node has 1"):
+        backend.run_node(helper.make_node("Neg", ["a"], ["b"]), [A, B])
+
+
 def test_every_way_to_give_a_model(digits: Path, tmp_path: Path) -> None:
     images = np.load(digits.with_suffix(".npz"))["images"]
     report = onnxc.compile(onnx.load(digits), tmp_path / "m.so", mcpu="native")
