@@ -125,7 +125,7 @@ class Caller:
         return plan
 
     def _fresh(self, plan: Plan, wanted: Sequence[int]) -> list[np.ndarray]:
-        """New arrays for the wanted outputs; what else was written lies in the context's memory or an earlier array."""
+        """New arrays for the wanted outputs; the others are written to the context's memory."""
         if len(wanted) < len(plan.to):
             for tensor in plan.to:
                 tensor.data = None
@@ -146,7 +146,7 @@ class Caller:
             shape = plan.shapes[i]
             given = out.get(self.library.outputs[i].name) if out else None
             if given is not None:
-                array = self._given(i, given, shape, arrays)
+                array = self._given(i, given, shape, [*arrays, *(a for a in results if a is not None)])
             elif shape is None:
                 results.append(None)
                 continue
@@ -158,8 +158,8 @@ class Caller:
             results.append(array)
         return results
 
-    def _given(self, i: int, array: Any, shape: tuple[int, ...] | None, inputs: list[np.ndarray]) -> np.ndarray:
-        """A caller's output array, checked."""
+    def _given(self, i: int, array: Any, shape: tuple[int, ...] | None, others: list[np.ndarray]) -> np.ndarray:
+        """A caller's output array, checked; `others`: the inputs, and the outputs before it."""
         arg = self.library.outputs[i]
         if not isinstance(array, np.ndarray) or arg.dtype == STRING:
             raise InputTypeError(f"output '{arg.name}' cannot be written into this {type(array).__name__}")
@@ -169,8 +169,8 @@ class Caller:
             raise InputError(f"output '{arg.name}' is {list(shape)}, the array for it is {list(array.shape)}")
         if not array.flags.c_contiguous or not array.flags.writeable:
             raise InputError(f"the array for output '{arg.name}' is not C-contiguous and writeable")
-        if any(np.may_share_memory(array, other) for other in inputs):
-            raise InputError(f"the array for output '{arg.name}' overlaps an input")
+        if any(np.may_share_memory(array, other) for other in others):
+            raise InputError(f"the array for output '{arg.name}' overlaps an input or another output")
         return array
 
     def _result(self, plan: Plan, i: int, array: np.ndarray | None) -> np.ndarray:

@@ -160,6 +160,7 @@ class InferenceSession:
         try:
             return [self._names[name] for name in names]
         except (KeyError, TypeError):
-            unknown = next(name for name in names if name not in self._names)
+            known = list(self._names)  # which can be asked for what has no hash, too
+            unknown = next(name for name in names if name not in known)
             listed = ", ".join(f"'{name}'" for name in self._names)
             raise InputError(f"no output is named {unknown!r}; the model's outputs: {listed}") from None

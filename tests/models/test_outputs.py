@@ -8,6 +8,7 @@ import onnx
 import pytest
 from onnx import parser
 
+import onnxc
 from onnxc.errors import OnnxcError
 from tests.ops.oracle import OPSET, difference, f32, run_compiled, run_reference
 
@@ -37,6 +38,16 @@ def test_outputs_of_all_sorts() -> None:
         for output, got, want in zip(made.graph.output, ours, theirs, strict=True):
             message = difference(got, want, 1e-5)
             assert not message, f"{output.name}, run {i}: {message}"
+
+
+def test_one_array_for_two_outputs_is_refused() -> None:
+    session = onnxc.InferenceSession(model("g (float[4] x) => (float[4] y, float[4] z) { y = Neg(x)  z = Abs(x) }"))
+    x, room = np.arange(-2, 2, dtype=np.float32), np.zeros(6, np.float32)
+    with pytest.raises(ValueError, match="the array for output 'z' overlaps an input or another output"):
+        session.run(None, {"x": x}, out={"y": room[:4], "z": room[2:]})
+    room = np.zeros(8, np.float32)
+    session.run(None, {"x": x}, out={"y": room[4:], "z": room[:4]})
+    assert room.tolist() == [2, 1, 0, 1, 2, 1, 0, -1]
 
 
 @pytest.mark.parametrize("size", [2**40, 2**62], ids=["terabytes", "wraps around"])

@@ -216,6 +216,8 @@ def test_bad_output_name(add: Path) -> None:
         session.run(["q"], {"x": X})
     with pytest.raises(runtime.InputError, match="no output is named 'q'"):
         session.run(None, {"x": X}, out={"q": X.copy()})
+    with pytest.raises(runtime.InputError, match=re.escape("no output is named ['y']")):
+        session.run([["y"]], {"x": X})  # type: ignore[list-item]
 
 
 def test_dims_of_one_name_agree(workshop: Workshop) -> None:
