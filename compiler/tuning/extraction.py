@@ -161,8 +161,9 @@ class Chain:
 
     def _weight(self, constant: ir.Operation, size: int, dtype: np.dtype) -> str:
         store = self.lowered.program.weights
-        stored = "weight" in constant.attributes
-        name = ir.StringAttr(constant.attributes["weight"]).value if stored else f"value {constant.attributes['value']}"
+        kind = "weight" if "weight" in constant.attributes else "value"  # before it: no other buffer has such a name
+        entry = constant.attributes[kind]
+        name = f"{kind} {ir.StringAttr(entry).value if kind == 'weight' else entry}"
 
         def content() -> np.ndarray:
             with self.lowered.program.context:

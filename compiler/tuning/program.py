@@ -26,6 +26,7 @@ from onnxc.targets import Target
 
 PROGRAM = "measure"
 _MAGIC = b"onnxc-w1"
+_NARROW = ("int2", "uint2", "int4", "uint4", "float4_e2m1fn")  # a byte each, of which they use few bits
 _FLOATS = {"float16": "F16", "bfloat16": "BF16", "float32": "F32", "float64": "F64"}
 
 
@@ -108,7 +109,7 @@ def _buffer(name: str, buffer: Mapping[str, Any], offsets: Mapping[str, int]) ->
     dtype, role = np.dtype(buffer["dtype"]), buffer["role"].upper()
     kind = _FLOATS.get(dtype.name)
     if kind is None:  # bytes of a code of their own may be any; wider integers are often indices
-        whole = dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize > 1) or "int4" in dtype.name
+        whole = dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize > 1) or dtype.name in _NARROW
         kind = "ZEROS_AND_ONES" if whole else "ANY_BYTES"
     facts = (buffer["bytes"], offsets.get(buffer.get("file", ""), 0), f"{zlib.crc32(name.encode())}u", role, kind)
     return f"{{{quote(name)}, {', '.join(map(str, facts))}, {dtype.itemsize}}}"

@@ -7,6 +7,7 @@ import re
 from pathlib import Path
 
 import pytest
+from onnx import helper
 
 from onnxc.compile_pool import CompilePool
 from onnxc.options import Options
@@ -77,6 +78,15 @@ def test_with_threads(tmp_path: Path, quick: None) -> None:
     (result,) = measure.measure_bundle(tmp_path / "bundle")["results"]
     assert result["ns"] > 0
     assert all(told["verdict"] != "failed" for told in result["candidates"])
+
+
+@pytest.mark.parametrize("name", ["input0", "output0", "scratch0", "status"])
+def test_weights_may_be_called_like_buffers(tmp_path: Path, name: str) -> None:
+    path = layers.save(
+        tmp_path / "model.onnx", [helper.make_node("MatMul", ["x", name], ["y"])], (3, 5), (3, 7), {name: (5, 7)}
+    )
+    (task,) = kernel_tasks(lower(path, OPTIONS))
+    assert sorted((b.role, b.size) for b in task.buffers.values()) == [("input", 60), ("output", 84), ("weight", 140)]
 
 
 def test_a_size_that_is_free_is_taken_for_a_usual_one(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ def bundle(folder: Path, kernels: dict[str, str], dtype: str = "float32", tolera
     code = compile_plan(
         f'#include <stdint.h>\n#pragma GCC diagnostic ignored "-Wunused-parameter"\n{source}', HERE.triple
     )
-    width = {"float64": 8, "int64": 8, "float32": 4, "int8": 1}.get(dtype, 2)
+    width = {"float64": 8, "int64": 8, "float32": 4, "int8": 1, "uint2": 1, "float4_e2m1fn": 1}.get(dtype, 2)
     buffers = {role[0]: {"bytes": COUNT * width, "dtype": dtype, "role": role} for role in ("input", "output")}
     buffers["status"] = {"bytes": 4, "dtype": "int32", "role": "status"}
     step = {"args": ["i", "o", "status"], "extent": COUNT, "round": COUNT, "picoseconds": 1000}
@@ -119,10 +119,14 @@ def test_differences_of_every_precision(tmp_path: Path, dtype: str, word: str, d
     assert 2.0 ** (-digits - 1) <= difference <= 2.0**-digits
 
 
-@pytest.mark.parametrize(("dtype", "highest"), [("int8", 255), ("int64", 1), ("uint16", 1), ("bool", 1)])
+@pytest.mark.parametrize(
+    ("dtype", "highest"),
+    [("int8", 255), ("int64", 1), ("uint16", 1), ("bool", 1), ("uint2", 1), ("float4_e2m1fn", 1)],
+)
 def test_integers_have_to_be_the_same(tmp_path: Path, dtype: str, highest: int) -> None:
-    """Wider integers and booleans are 0 and 1, which the first kernel checks; another bit is another result."""
-    word = {"bool": "uint8_t", "int8": "uint8_t", "int64": "uint64_t", "uint16": "uint16_t"}[dtype]
+    """Wider integers, those of a few bits and booleans are 0 and 1, which the first kernel checks; another bit is
+    another result."""
+    word = {"int64": "uint64_t", "uint16": "uint16_t"}.get(dtype, "uint8_t")
     loop = f"const {word} *x = (const {word} *)a[0]; {word} *y = ({word} *)a[1]; for (int64_t i = begin; i < end; i++)"
     same = (
         f"{word} most = 0; {loop} {{ y[i] = x[i]; if (x[i] > most) most = x[i]; }} "
