@@ -1,8 +1,16 @@
 """Says what one core of a CPU reaches, by LLVM's name of the CPU: what estimates between algorithms go by.
 
-Multiply-adds a cycle and caches are what is commonly published of each core (Intel's, AMD's and Arm's optimization
-guides, Agner Fog's "The microarchitecture of Intel, AMD and VIA CPUs"), clocks are usual ones under load. Only
+Multiply-adds a cycle and caches are what is published of each core, clocks are usual ones under load. Only
 emeraldrapids and znver4 were measured (docs/performance.md); rates from caches and memory are those of the nearer one.
+Of cores that are sold with several sizes the smaller usual one; of an L2 that several cores share, a core's part.
+Sources, beside the optimization guides of Intel, AMD and Arm and Agner Fog's "The microarchitecture of Intel, AMD and
+VIA CPUs":
+- Intel's datasheets 792044 (Meteor Lake) and 829568 (Lunar Lake); chipsandcheese.com: "Cannon Lake: Intel's Forgotten
+  Generation", "A Preview of Raptor Lake's Improved L2 Caches", the interview on Cougar Cove and Darkmont (Skymont and
+  Darkmont have four multiply-adds, Crestmont two), "Intel's Clearwater Forest E-Core Server Chip at Hot Chips 2025";
+- LLVM's AArch64SchedA510.td and AArch64SchedA57.td (also for A72); NVIDIA's "Grace CPU Superchip Architecture In
+  Depth"; Ampere at Hot Chips 2024; learn.arm.com's "Cache hierarchy" (Neoverse N1 and V2).
+Not confirmed: diamondrapids, pantherlake and later; cortex-x925, which may do six multiply-adds of 128 bits.
 Nothing here is asked of the machine that compiles, and nothing here says what code may use.
 """
 
@@ -50,21 +58,29 @@ _KINDS: tuple[tuple[Core, str], ...] = (
     (_core(1024, 2.7, 48, 2048), "sapphirerapids emeraldrapids graniterapids graniterapids-d diamondrapids"),
     (_core(1024, 3.7, 48, 1024, 53, 29), "znver5"),
     # one of 512, or two of 256
-    (_core(512, 3.5, 48, 512), "cannonlake icelake-client rocketlake"),
+    (_core(512, 3.0, 32, 256), "cannonlake"),
+    (_core(512, 3.5, 48, 512), "icelake-client rocketlake"),
     (_core(512, 3.5, 48, 1280), "tigerlake"),
     (_core(512, 3.7, 32, 1024, 53, 29), "znver4"),
     (_core(512, 3.3, 32, 512, 53, 29), "znver2 znver3"),
     (_core(512, 3.0, 32, 256), "haswell broadwell skylake"),
-    (_core(512, 3.5, 48, 1280), "alderlake raptorlake meteorlake"),
-    (_core(512, 3.5, 48, 2560), "arrowlake arrowlake-s lunarlake pantherlake wildcatlake novalake"),
+    (_core(512, 3.5, 48, 1280), "alderlake"),
+    (_core(512, 3.5, 48, 2048), "raptorlake meteorlake"),
+    (_core(512, 3.5, 48, 2560), "lunarlake pantherlake wildcatlake novalake"),
+    (_core(512, 3.5, 48, 3072), "arrowlake arrowlake-s"),
+    # four of 128
+    (_core(512, 2.5, 32, 1024), "clearwaterforest"),
     # two of 128 in one cycle, whatever vectors code has
     (_core(256, 3.3, 32, 512, 53, 29), "znver1"),
-    (_core(256, 2.5, 32, 1024), "gracemont sierraforest grandridge clearwaterforest"),
+    (_core(256, 2.5, 32, 512), "gracemont"),
+    (_core(256, 2.5, 32, 1024), "sierraforest grandridge"),
     # NEON: four pipes, two, one
     (_core(512, 2.6, 64, 1024), "neoverse-v1 neoverse-512tvb cortex-x1 cortex-x1c cortex-x2 cortex-x3"),
-    (_core(512, 3.0, 64, 2048), "neoverse-v2 neoverse-v3 neoverse-v3ae grace cortex-x4 cortex-x925"),
+    (_core(512, 3.0, 64, 1024), "grace"),
+    (_core(512, 3.0, 64, 2048), "neoverse-v2 neoverse-v3 neoverse-v3ae cortex-x4 cortex-x925"),
     (_core(512, 3.2, 128, 3072, 53, 29), "apple-m1 apple-m2 apple-m3 apple-m4 apple-m5"),
-    (_core(256, 2.6, 64, 1024), "neoverse-n1 neoverse-n2 neoverse-n3 cobalt-100 ampere1 ampere1a ampere1b"),
+    (_core(256, 2.6, 64, 1024), "neoverse-n1 neoverse-n2 neoverse-n3 cobalt-100"),
+    (_core(256, 3.0, 64, 2048), "ampere1 ampere1a ampere1b"),
     (_core(256, 2.2, 64, 512), "cortex-a76 cortex-a77 cortex-a78 cortex-a78c cortex-a710 cortex-a715 cortex-a720"),
     (_core(128, 1.5, 32, 512, 8, 4), "cortex-a53 cortex-a55 cortex-a510 cortex-a520 cortex-a72 cortex-a73"),
 )
