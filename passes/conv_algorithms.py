@@ -70,12 +70,38 @@ def bias_of(op: OnnxOp) -> list[ir.Value]:
     return [v for v in op.operands[2:] if v is not None]
 
 
-def build_step(op: OnnxOp, name: str, operands: Sequence[ir.Value], result: Tensor, attributes: Mapping) -> ir.Value:
+def build_step(
+    op: OnnxOp,
+    name: str,
+    operands: Sequence[ir.Value],
+    result: Tensor,
+    attributes: Mapping[str, int | Sequence[int] | ir.Attribute] | None = None,
+) -> ir.Value:
     """The result of a new op before the convolution `op`, at its location: a step of the algorithm that replaces it."""
-    ip = ir.InsertionPoint(op.op)
+    ip, given = ir.InsertionPoint(op.op), {name: _attribute(value) for name, value in (attributes or {}).items()}
     return ir.Operation.create(
-        name, results=[result.type()], operands=operands, attributes=dict(attributes), loc=op.op.location, ip=ip
+        name, results=[result.type()], operands=operands, attributes=given, loc=op.op.location, ip=ip
     ).result
+
+
+def _attribute(value: int | Sequence[int] | ir.Attribute) -> ir.Attribute:
+    if isinstance(value, ir.Attribute):
+        return value
+    if isinstance(value, int):
+        return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)
+    return ir.DenseI64ArrayAttr.get(list(value))
+
+
+def build_scratch(op: OnnxOp, shape: Sequence[dims.Dim]) -> ir.Value:
+    """Memory for the steps of `op`'s algorithm, of its element type, which main provides."""
+    return build_step(op, "kernel.scratch", [], Tensor.of(op.operands[0].type).of_shape(shape))
+
+
+def replace(op: OnnxOp, out: ir.Value) -> str:
+    """`out` takes the place of the convolution `op`, which goes; the name of its node."""
+    op.results[0].replace_all_uses_with(out)
+    op.op.erase()
+    return OnnxOp(out.owner).node
 
 
 def _im2col_can(op: OnnxOp) -> bool:

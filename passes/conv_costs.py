@@ -15,7 +15,7 @@ from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program
 from onnxc.passes.kernels.fft_points import LENGTHS, LONGEST, MOST_VALUES, FftTile
-from onnxc.passes.kernels.im2col import PIECES
+from onnxc.passes.kernels.scratch_pieces import PIECES
 from onnxc.passes.kernels.winograd_points import SIZES
 
 USUAL_SIDE = 224  # what a free side of the model's images is taken for

@@ -24,11 +24,19 @@ from onnxc.dialects.onnx import OnnxOp, build
 from onnxc.dialects.types import Tensor
 from onnxc.passes import conv_costs
 from onnxc.passes.contract import Program, transforms
-from onnxc.passes.conv_algorithms import applicable_algorithms, bias_of, build_step, convolutions, requested
+from onnxc.passes.conv_algorithms import (
+    applicable_algorithms,
+    bias_of,
+    build_scratch,
+    build_step,
+    convolutions,
+    replace,
+    requested,
+)
 from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels.fft_points import FftTile, transformed_weights
 from onnxc.passes.kernels.point_products import block_elements
-from onnxc.passes.kernels.tile_groups import PIECES
+from onnxc.passes.kernels.scratch_pieces import PIECES
 from onnxc.passes.transformed_constant import transformed_constant
 
 GAIN = 1.15  # what the estimate must promise
@@ -64,46 +72,37 @@ def best_transform(op: OnnxOp, machine: Machine, wanted: bool = False) -> FftTil
 
 def _rewrite(program: Program, op: OnnxOp, tile: FftTile) -> None:
     w = Tensor.of(op.operands[1].type)
-    shape, ip = Shape.of(op), ir.InsertionPoint(op.op)
-    attributes = {"tile": _array(tile.extents), "window": _array(tile.window)}
     u = transformed_constant(
         program,
         op.operands[1].owner,
         f"fft{tile.extents[0]}x{tile.extents[1]}",
         (tile.points, *w.shape[-2:]),
         lambda array: transformed_weights(array.reshape(*tile.window, *w.shape[-2:]), tile),
-        ip,
+        ir.InsertionPoint(op.op),
     )
-    group = conv_costs.fft_group(shape, tile, program.options.target)
-    rewrite = _in_one if group else _in_steps
-    out = rewrite(op, u, attributes, group, tile)
-    op.results[0].replace_all_uses_with(out)
-    op.op.erase()
+    group = conv_costs.fft_group(Shape.of(op), tile, program.options.target)
+    out = _in_one(op, u, tile, group) if group else _in_steps(op, u, tile)
     some = f", {group} at a time" if group else ""
     extents = "x".join(map(str, tile.extents))
-    program.log.append(("use_fft", f"{OnnxOp(out.owner).node}: tiles of {extents}{some}"))
+    program.log.append(("use_fft", f"{replace(op, out)}: tiles of {extents}{some}"))
 
 
-def _in_one(op: OnnxOp, u: ir.Value, attributes: dict[str, ir.Attribute], group: int, tile: FftTile) -> ir.Value:
+def _in_one(op: OnnxOp, u: ir.Value, tile: FftTile, group: int) -> ir.Value:
     """All three steps for `group` tiles at a time."""
     x, result = Tensor.of(op.operands[0].type), Tensor.of(op.results[0].type)
-    size = block_elements(tile.points, group, x.shape[-1], result.shape[-1])
-    scratch = build_step(op, "kernel.scratch", [], x.of_shape([PIECES, size]), {})
-    pads = {"pads": op.op.attributes["pads"], "group": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), group)}
-    return build_step(op, "kernel.fft", [op.operands[0], u, scratch, *bias_of(op)], result, {**attributes, **pads})
+    scratch = build_scratch(op, [PIECES, block_elements(tile.points, group, x.shape[-1], result.shape[-1])])
+    attributes = {"tile": tile.extents, "window": tile.window, "pads": op.op.attributes["pads"], "group": group}
+    return build_step(op, "kernel.fft", [op.operands[0], u, scratch, *bias_of(op)], result, attributes)
 
 
-def _in_steps(op: OnnxOp, u: ir.Value, attributes: dict[str, ir.Attribute], _: int, tile: FftTile) -> ir.Value:
+def _in_steps(op: OnnxOp, u: ir.Value, tile: FftTile) -> ir.Value:
     """Each step for all tiles, so that the weights are read once."""
     x, result = Tensor.of(op.operands[0].type), Tensor.of(op.results[0].type)
     tiles = dims.product(conv_costs.grid_of(Shape.of(op), tile))
     spectra = x.of_shape([tile.points, x.shape[0] * tiles, x.shape[-1]])
+    attributes = {"tile": tile.extents, "window": tile.window}
     pads = {"pads": op.op.attributes["pads"]}
     moved = build_step(op, "kernel.fft_input", [op.operands[0]], spectra, {**attributes, **pads})
     type_ = spectra.of_shape([*spectra.shape[:2], result.shape[-1]]).type()
     products = build("MatMul", [moved, u], [type_], loc=op.op.location, ip=ir.InsertionPoint(op.op))
     return build_step(op, "kernel.fft_output", [products.results[0], *bias_of(op)], result, attributes)
-
-
-def _array(values) -> ir.Attribute:
-    return ir.DenseI64ArrayAttr.get(list(values))

@@ -11,19 +11,25 @@ estimate. Keeps: everything else.
 
 from __future__ import annotations
 
-from mlir import ir
-
 from onnxc.dialects.levels import GRAPH
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.passes import conv_costs
 from onnxc.passes.contract import Program, transforms
-from onnxc.passes.conv_algorithms import applicable_algorithms, bias_of, build_step, convolutions, requested
+from onnxc.passes.conv_algorithms import (
+    applicable_algorithms,
+    bias_of,
+    build_scratch,
+    build_step,
+    convolutions,
+    replace,
+    requested,
+)
 from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels import patch_tiles
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.gather import gathered_size
-from onnxc.passes.kernels.im2col import PIECES
+from onnxc.passes.kernels.scratch_pieces import PIECES
 
 
 @transforms(GRAPH, GRAPH)
@@ -49,17 +55,13 @@ def _wanted(program: Program, op: OnnxOp, machine: Machine) -> bool:
 
 
 def _rewrite(program: Program, op: OnnxOp) -> None:
-    x, w = (Tensor.of(v.type) for v in op.operands[:2])
-    shape = Shape.of(op)
+    w, shape = Tensor.of(op.operands[1].type), Shape.of(op)
     pixels = shape.pixels if Tensor.of(op.results[0].type).is_static else None
     rows = conv_costs.gathered_rows(shape, pixels, program.options.target)
     size = gathered_size(shape.taps * w.shape[-2], rows)
-    scratch = build_step(op, "kernel.scratch", [], x.of_shape([PIECES, size]), {})
+    scratch = build_scratch(op, [PIECES, size])
     names = ("strides", "dilations", "pads", "group")
-    attributes = {name: op.op.attributes[name] for name in names}
-    attributes["rows"] = ir.IntegerAttr.get(ir.IntegerType.get_signless(64), rows)
+    attributes = {**{name: op.op.attributes[name] for name in names}, "rows": rows}
     operands = [*op.operands[:2], scratch, *bias_of(op)]
     out = build_step(op, "kernel.im2col", operands, Tensor.of(op.results[0].type), attributes)
-    op.results[0].replace_all_uses_with(out)
-    op.op.erase()
-    program.log.append(("use_im2col", f"{OnnxOp(out.owner).node}: windows of {rows} pixels at a time"))
+    program.log.append(("use_im2col", f"{replace(op, out)}: windows of {rows} pixels at a time"))

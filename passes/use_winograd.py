@@ -24,12 +24,20 @@ from onnxc.dialects.onnx import OnnxOp, build
 from onnxc.dialects.types import Tensor
 from onnxc.passes import conv_costs
 from onnxc.passes.contract import Program, transforms
-from onnxc.passes.conv_algorithms import applicable_algorithms, bias_of, build_step, convolutions, requested
+from onnxc.passes.conv_algorithms import (
+    applicable_algorithms,
+    bias_of,
+    build_scratch,
+    build_step,
+    convolutions,
+    replace,
+    requested,
+)
 from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels.point_products import block_elements
-from onnxc.passes.kernels.tile_groups import PIECES
-from onnxc.passes.kernels.winograd import scratch_shape
+from onnxc.passes.kernels.scratch_pieces import PIECES
 from onnxc.passes.kernels.winograd_points import SIZES, transformed_weights
+from onnxc.passes.kernels.winograd_units import scratch_shape
 from onnxc.passes.transformed_constant import transformed_constant
 
 LEAST_SIDE = 4  # of the result
@@ -81,58 +89,43 @@ def _rewrite(program: Program, op: OnnxOp, tile: int) -> None:
     )
     rewrite = _over_free_images if Shape.of(op).free else _over_known_images
     out, some = rewrite(op, u, tile, program.options.target)
-    op.results[0].replace_all_uses_with(out)
-    op.op.erase()
-    program.log.append(("use_winograd", f"{OnnxOp(out.owner).node}: F({tile}x{tile}, 3x3){some}"))
+    program.log.append(("use_winograd", f"{replace(op, out)}: F({tile}x{tile}, 3x3){some}"))
 
 
 def _over_free_images(op: OnnxOp, u: ir.Value, tile: int, target) -> tuple[ir.Value, str]:
     """All three steps for a group of tiles at a time; and what the log says of it."""
-    x, result = Tensor.of(op.operands[0].type), Tensor.of(op.results[0].type)
-    points, channels, filters = Tensor.of(u.type).shape
     group = conv_costs.winograd_group(Shape.of(op), tile, target)
-    scratch = build_step(
-        op, "kernel.scratch", [], x.of_shape([PIECES, block_elements(points, group, channels, filters)]), {}
-    )
-    attributes = {"tile": _int(tile), "pads": op.op.attributes["pads"], "group": _int(group)}
-    operands = [op.operands[0], u, scratch, *bias_of(op)]
-    return build_step(op, "kernel.winograd", operands, result, attributes), f", {group} tiles at a time"
+    points, channels, filters = Tensor.of(u.type).shape
+    scratch = build_scratch(op, [PIECES, block_elements(points, group, channels, filters)])
+    return _in_one(op, u, scratch, {"tile": tile}, group), f", {group} tiles at a time"
 
 
 def _over_known_images(op: OnnxOp, u: ir.Value, tile: int, target) -> tuple[ir.Value, str]:
+    """As above where the weights stay in L2, with scratch for all tiles; else one step after the other."""
     shape = Shape.of(op)
     grid = [-(-d // tile) for d in shape.out]
     group = conv_costs.winograd_group(shape, tile, target)
-    attributes = {"tile": _int(tile), "tiles": ir.DenseI64ArrayAttr.get(grid)}
-    if group:
-        return _in_one(op, u, attributes, group), f", {group} tiles at a time"
-    return _in_steps(op, u, attributes), ""
+    attributes = {"tile": tile, "tiles": grid}
+    images = Tensor.of(op.operands[0].type).shape[0]
+    if not group:
+        return _in_steps(op, u, attributes, images * dims.product(grid)), ""
+    scratch = build_scratch(op, scratch_shape(images * dims.product(grid), *Tensor.of(u.type).shape))
+    return _in_one(op, u, scratch, attributes, group), f", {group} tiles at a time"
 
 
-def _in_one(op: OnnxOp, u: ir.Value, attributes: dict[str, ir.Attribute], group: int) -> ir.Value:
+def _in_one(op: OnnxOp, u: ir.Value, scratch: ir.Value, attributes: dict, group: int) -> ir.Value:
     """All three steps for about `group` tiles at a time."""
-    x, result = Tensor.of(op.operands[0].type), Tensor.of(op.results[0].type)
-    points, channels, filters = Tensor.of(u.type).shape
-    tiles = x.shape[0] * dims.product(ir.DenseI64ArrayAttr(attributes["tiles"]))
-    scratch = build_step(op, "kernel.scratch", [], x.of_shape(scratch_shape(tiles, points, channels, filters)), {})
-    attributes = {**attributes, "pads": op.op.attributes["pads"], "group": _int(group)}
-    return build_step(op, "kernel.winograd", [op.operands[0], u, scratch, *bias_of(op)], result, attributes)
+    attributes = {**attributes, "pads": op.op.attributes["pads"], "group": group}
+    operands = [op.operands[0], u, scratch, *bias_of(op)]
+    return build_step(op, "kernel.winograd", operands, Tensor.of(op.results[0].type), attributes)
 
 
-def _in_steps(op: OnnxOp, u: ir.Value, attributes: dict[str, ir.Attribute]) -> ir.Value:
+def _in_steps(op: OnnxOp, u: ir.Value, attributes: dict, tiles: dims.Dim) -> ir.Value:
     """Each step for all tiles, so that the weights are read once."""
     x, result = Tensor.of(op.operands[0].type), Tensor.of(op.results[0].type)
     points, channels, filters = Tensor.of(u.type).shape
-    rows, columns = ir.DenseI64ArrayAttr(attributes["tiles"])
-    tiles = x.shape[0] * (rows * columns)
-    pads = {"pads": op.op.attributes["pads"]}
-    moved = build_step(
-        op, "kernel.winograd_input", [op.operands[0]], x.of_shape([points, tiles, channels]), attributes | pads
-    )
+    spectra, pads = x.of_shape([points, tiles, channels]), {"pads": op.op.attributes["pads"]}
+    moved = build_step(op, "kernel.winograd_input", [op.operands[0]], spectra, attributes | pads)
     type_ = x.of_shape([points, tiles, filters]).type()
     products = build("MatMul", [moved, u], [type_], loc=op.op.location, ip=ir.InsertionPoint(op.op))
     return build_step(op, "kernel.winograd_output", [products.results[0], *bias_of(op)], result, attributes)
-
-
-def _int(value: int) -> ir.Attribute:
-    return ir.IntegerAttr.get(ir.IntegerType.get_signless(64), value)

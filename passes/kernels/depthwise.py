@@ -208,7 +208,7 @@ class _Emitter:
         place = im.add(row_start, column * self.p.row)
         if not edge:
             return self.x.load_vector(place, self.s.lanes, mask)
-        inside = arith.cmpi(6, im.value(im.add(left, column)), im.value(self.size[-1]))
+        inside = im.within(im.add(left, column), self.size[-1])
         start = pointers.advance(self.base, place, self.x.elem)
         start = arith.select(inside, start, pointers.advance(self.zeros, channel, self.x.elem))
         return pointers.load_vector(start, self.s.lanes, self.x.elem, mask)

@@ -101,7 +101,7 @@ class _Emitter:
         corner = im.sub(im.mul(row, self.strides[0]), self.pads[0])
         acc = [[self.sums.zero() for _ in range(vectors)] for _ in range(rows)]
         for line in range((rows - 1) * self.strides[0] + self.window[0]):
-            inside = arith.cmpi(6, im.value(im.add(corner, line)), im.value(self.x.shape[2]))
+            inside = im.within(im.add(corner, line), self.x.shape[2])
             place = im.add(plane, im.mul(im.add(corner, line), self.x.strides[2]))
             source = arith.select(inside, pointers.advance(self.base, place, self.x.elem), self.zeros)
             if line >= self.window[0] - self.strides[0]:

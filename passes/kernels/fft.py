@@ -13,7 +13,8 @@ from onnxc.passes.kernels.fft_input import InputTransform
 from onnxc.passes.kernels.fft_output import OutputTransform
 from onnxc.passes.kernels.fft_problem import grid_of, tile_of
 from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
-from onnxc.passes.kernels.tile_groups import BIAS, candidates, choose, packings
+from onnxc.passes.kernels.scratch_pieces import BIAS
+from onnxc.passes.kernels.tile_groups import candidates, choose, packings
 
 __all__ = ["candidates", "choose", "emit", "launch", "packings"]
 

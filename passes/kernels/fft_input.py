@@ -109,12 +109,12 @@ class InputTransform:
         x, inner = self.x, self.tile.inner
         outer = 1 - inner
         across = im.add(corner[outer], i)
-        inside = arith.cmpi(6, im.value(across), im.value(self.images.extents[outer]))
+        inside = im.within(across, self.images.extents[outer])
         start = im.add(im.mul(image, self.images.image_stride), im.mul(across, self.images.strides[outer]))
         values = []
         for j in range(self.tile.width):
             along = im.add(corner[inner], j)
-            within = arith.cmpi(6, im.value(along), im.value(self.images.extents[inner]))
+            within = im.within(along, self.images.extents[inner])
             at = im.add(start, im.mul(along, self.images.strides[inner]))
             pixel = arith.select(arith.andi(inside, within), pointers.advance(self.base, at, x.elem), self.zeros)
             pixel = pointers.advance(pixel, channel, x.elem)

@@ -82,7 +82,7 @@ class WindowGather:
             self._copy_run(source, im.add(target, im.mul(tap, p.channels)), out, p.channels)
 
     def _within(self, i: im.Index, extent: im.Index) -> bool | ir.Value:
-        return arith.cmpi(6, im.value(i), im.value(extent)) if self.p.padded else True
+        return im.within(i, extent) if self.p.padded else True
 
     def _pointer(self, pixel: im.Index, inside: bool | ir.Value) -> ir.Value:
         found = pointers.advance(self.base, im.mul(pixel, self.p.channels), self.x.elem)

@@ -30,11 +30,9 @@ from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, L
 from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.register_tiles import TileColumns, ranked_tiles
 from onnxc.passes.kernels.schedule_space import tile_space
+from onnxc.passes.kernels.scratch_pieces import BIAS, PIECES, SCRATCH, split
 
-PIECES = 16  # of scratch, each of a unit: enough for an even split over a few threads
 LEAST_FILTERS = 64  # of a slice: each slice copies the windows anew
-SCRATCH = 2  # the operand
-BIAS = 3
 
 
 @dataclass(frozen=True)
@@ -66,9 +64,7 @@ class Grid:
     def of(cls, p: Conv, s: Im2colSchedule) -> Grid:
         tiles = contraction.tile_count(p.pixels, s.rows)
         blocks = (tiles + (s.group - 1)) // s.group
-        most = PIECES // s.slices
-        span = (blocks + (most - 1)) // most
-        spans = -(-blocks // span) if isinstance(blocks, int) else most
+        spans, span = split(blocks, PIECES // s.slices)
         panels = -(-p.filters // s.width)
         return cls(tiles, blocks, span, spans, panels, -(-panels // s.slices))
 

@@ -100,6 +100,11 @@ def compare(a: Index, predicate: str, b: Index) -> bool | ir.Value:
     return arith.cmpi(_PREDICATES[predicate], value(a), value(b))
 
 
+def within(i: Index, extent: Index) -> ir.Value:
+    """0 ≤ i < extent in one comparison: as unsigned numbers, of which negative ones are large."""
+    return arith.cmpi(arith.CmpIPredicate.ult, value(i), value(extent))
+
+
 def select(condition: bool | ir.Value, a: Index, b: Index) -> Index:
     if isinstance(condition, bool):
         return a if condition else b

@@ -274,4 +274,4 @@ def _unsigned_less(i: im.Index, extent: im.Index) -> bool | ir.Value:
     """0 ≤ i < extent in one comparison."""
     if isinstance(i, int) and isinstance(extent, int):
         return 0 <= i < extent
-    return arith.cmpi(6, im.value(i), im.value(extent))
+    return im.within(i, extent)

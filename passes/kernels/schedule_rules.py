@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from onnxc.passes.kernels import attention, depthwise, im2col, patch_tiles, planes_problem, scalars
+from onnxc.passes.kernels import attention, depthwise, patch_tiles, planes_problem, scalars
 from onnxc.passes.kernels.attention_problem import Attention
 from onnxc.passes.kernels.contraction import BLOCK, arithmetic
 from onnxc.passes.kernels.conv_planes import MOST_DEEP
@@ -22,6 +22,7 @@ from onnxc.passes.kernels.matmul import CHUNK_BYTES, COPY_BYTES
 from onnxc.passes.kernels.matmul_problem import Matmul
 from onnxc.passes.kernels.packing import UNSAID
 from onnxc.passes.kernels.register_tiles import MOST_VECTORS, tile_registers
+from onnxc.passes.kernels.scratch_pieces import PIECES
 
 Schedule = Mapping[str, int | str]
 Rules = Mapping[str, Collection[int | str]]
@@ -167,7 +168,7 @@ def _im2col(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
     return {
         **_tile(schedule, p.elem, p.filters, target),
         "group": range(1, pixels // max(1, _number(schedule, "rows")) + 1),
-        "slices": range(1, im2col.PIECES + 1),
+        "slices": range(1, PIECES + 1),
         "prefetch": range(MOST_AHEAD),
         "packed": (1,),
     }

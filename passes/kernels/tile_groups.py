@@ -3,7 +3,7 @@
     x, u [points, C, M], scratch [PIECES, …], bias?      {…, group}
 A unit is a span of the tiles of all images. A call takes its units' tiles `group` at a time: transforms them,
 multiplies them with the weights point by point, and transforms the products back, so that what lies between stays in
-cache: as many bytes for images of any size. A call works in the piece of scratch of its first unit.
+cache: as many bytes for images of any size, in its piece of scratch (scratch_pieces.py).
 """
 
 from __future__ import annotations
@@ -20,11 +20,8 @@ from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, L
 from onnxc.passes.kernels.packing import Packing, entries
 from onnxc.passes.kernels.point_products import PointProducts, PointSchedule, choose_products, point_panels
 from onnxc.passes.kernels.schedule_space import tile_space, unrolled, with_loops
+from onnxc.passes.kernels.scratch_pieces import SCRATCH, split
 from onnxc.passes.kernels.tile_grid import TileGrid
-
-PIECES = 16  # of scratch, each of a unit: enough for an even split over a few threads
-SCRATCH = 2  # the operand
-BIAS = 3
 
 #: `(place in the buffer, image, [row, column])` of a tile, and the buffer [points, tiles, channels]
 Transform = Callable[[im.Index, im.Index, list[im.Index], Buffer], None]
@@ -50,7 +47,7 @@ def packings(kernel: KernelFunction) -> list[Packing]:
 def launch(kernel: KernelFunction, grid: TileGrid, transform: int) -> Launch:
     """The launch of a kernel whose transforms of a tile take `transform` picoseconds a channel and filter."""
     products = dims.product(Tensor.of(kernel.root.operands[1].type).shape)
-    units, span = _split(kernel, grid)
+    units, span = split(_tiles(kernel, grid))
     return Launch(units, span * (MULTIPLY_ADD * products + transform * sum(_channels(kernel))))
 
 
@@ -63,13 +60,6 @@ def _tiles(kernel: KernelFunction, grid: TileGrid) -> dims.Dim:
     return Tensor.of(kernel.root.operands[0].type).shape[0] * grid.tiles
 
 
-def _split(kernel: KernelFunction, grid: TileGrid) -> tuple[dims.Dim, dims.Dim]:
-    """Units, at most as many as there are pieces of scratch, and the tiles of each."""
-    tiles = _tiles(kernel, grid)
-    span = (tiles + (PIECES - 1)) // PIECES
-    return (-(-tiles // max(1, span)) if isinstance(tiles, int) else PIECES), span
-
-
 def emit(b: KernelBuilder, grid: TileGrid, sums: Arithmetic, into: Transform, back: Transform) -> None:
     """`into` transforms a tile of the input, `back` one of the products."""
     op = b.kernel.root
@@ -79,7 +69,8 @@ def emit(b: KernelBuilder, grid: TileGrid, sums: Arithmetic, into: Transform, ba
     products = PointProducts(b, sums, schedule, u, scratch, group, _channels(b.kernel)[1])
     room = im.mul(b.begin, products.block)
     before, after = products.moved(room), products.products(room)
-    tiles, span = (b.dim(d) for d in (_tiles(b.kernel, grid), _split(b.kernel, grid)[1]))
+    tiles = _tiles(b.kernel, grid)
+    tiles, span = (b.dim(d) for d in (tiles, split(tiles)[1]))
     for d in (grid.rows, grid.columns):
         b.dim(d)
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 from onnxc.passes.kernels import contraction, pointers, tile_groups, winograd_input
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
-from onnxc.passes.kernels.tile_groups import BIAS, candidates, choose
+from onnxc.passes.kernels.scratch_pieces import BIAS
+from onnxc.passes.kernels.tile_groups import candidates, choose, packings
 from onnxc.passes.kernels.winograd_output import OutputTransform
 from onnxc.passes.kernels.winograd_points import SIZES, grid_of
 
-__all__ = ["candidates", "choose", "emit", "launch"]
+__all__ = ["candidates", "choose", "emit", "launch", "packings"]
 
 
 def launch(kernel: KernelFunction) -> Launch:

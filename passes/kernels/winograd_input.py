@@ -71,7 +71,7 @@ def _pointers(b: KernelBuilder, base: ir.Value, zeros: ir.Value, image, row, col
     top, left = im.sub(im.mul(row, tile), above), im.sub(im.mul(column, tile), before)
     points = SIZES[tile]
     within = [
-        [arith.cmpi(6, im.value(im.add(start, i)), im.value(extent)) for i in range(points)]
+        [im.within(im.add(start, i), extent) for i in range(points)]
         for start, extent in ((top, x.shape[1]), (left, x.shape[2]))
     ]
     start = im.add(im.mul(image, x.strides[0]), im.add(im.mul(top, x.strides[1]), im.mul(left, x.strides[2])))

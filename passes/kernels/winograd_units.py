@@ -1,11 +1,8 @@
-"""Kernel kind `winograd`: a 3×3 convolution by Winograd's filtering, a few tiles at a time.
+"""Kernel kind `winograd` over images of known sizes, in equal units.
 
-    kernel.winograd(x, u [points², C, M], scratch, bias?) {tile, tiles, pads, group}
-Without `tiles` it is one over images of free sizes: winograd_free.py.
 A unit is as many tiles, counted through all images, as a register tile of the products has rows, or one fewer, so that
 units are equal. A call takes units of about `group` tiles together: transforms their inputs, multiplies them with the
-weights point by point, and transforms the products back, so that what lies between stays in cache. For weights that do
-too; larger ones are better read once for all tiles (winograd_input, a matmul, winograd_output). A call works in the
+weights point by point, and transforms the products back, so that what lies between stays in cache. A call works in the
 blocks of scratch of its own units.
 """
 
@@ -17,7 +14,7 @@ from math import isqrt
 
 from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
-from onnxc.passes.kernels import contraction, pointers, winograd_free, winograd_input
+from onnxc.passes.kernels import contraction, pointers, winograd_input
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.kernel_function import ELEMENT, MULTIPLY_ADD, KernelFunction, Launch
@@ -31,6 +28,7 @@ from onnxc.passes.kernels.point_products import (
     point_panels,
 )
 from onnxc.passes.kernels.schedule_space import tile_space, unrolled, with_loops
+from onnxc.passes.kernels.scratch_pieces import BIAS
 from onnxc.passes.kernels.winograd_output import OutputTransform
 from onnxc.passes.kernels.winograd_points import SIZES
 
@@ -39,8 +37,6 @@ TALLEST = 32  # more rows than any register tile has
 
 def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | str]:
     op = kernel.root
-    if not op.has_attr("tiles"):
-        return winograd_free.choose(kernel, target, panel)
     channels, filters = Tensor.of(op.operands[0].type).shape[3], Tensor.of(op.results[0].type).shape[3]
     return entries(choose_products(_tiles(kernel), channels, filters, target, panel))
 
@@ -48,8 +44,6 @@ def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | st
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
     """Other register tiles of the products, the heuristic's first."""
     op, first = kernel.root, choose(kernel, target)
-    if not op.has_attr("tiles"):
-        return winograd_free.candidates(kernel, target)
     filters, channels = Tensor.of(op.results[0].type).shape[3], Tensor.of(op.operands[0].type).shape[3]
     return with_loops(tile_space(first, _tiles(kernel), filters, channels, target, narrow=False), unrolled(first))
 
@@ -60,8 +54,6 @@ def packings(kernel: KernelFunction) -> list[Packing]:
 
 def launch(kernel: KernelFunction) -> Launch:
     op, s = kernel.root, PointSchedule(**kernel.schedule)
-    if not op.has_attr("tiles"):
-        return winograd_free.launch(kernel)
     channels, filters = Tensor.of(op.operands[0].type).shape[3], Tensor.of(op.results[0].type).shape[3]
     tile = SIZES[op.attr("tile")] ** 2 * (MULTIPLY_ADD * channels * filters + ELEMENT * (channels + filters) // 16)
     tiles = _tiles(kernel)
@@ -75,9 +67,6 @@ def scratch_shape(tiles: dims.Dim, points: int, channels: int, filters: int) -> 
 
 
 def emit(b: KernelBuilder) -> None:
-    if not b.kernel.root.has_attr("tiles"):
-        winograd_free.emit(b)
-        return
     s = PointSchedule(**b.kernel.schedule)
     group = max(1, b.kernel.root.attr("group") // s.rows)
     units = _Units(b, s)
@@ -105,7 +94,7 @@ class _Units:
         self.sums = contraction.arithmetic(x.elem, b.target)
         self.grid = self.op.attr("tiles")
         self.base, self.zeros = pointers.pointer(x.memory), pointers.zeros(b, x, x.shape[3])
-        self.back = OutputTransform(b, self.op.operands[3] if len(self.op.operands) > 3 else None)
+        self.back = OutputTransform(b, self.op.operands[BIAS] if len(self.op.operands) > BIAS else None)
         tiles = _tiles(b.kernel)
         self.tiles, self.most = b.dim(tiles), _most(tiles, s)
         self.points = PointProducts(b, self.sums, s, u, scratch, self.most, filters)

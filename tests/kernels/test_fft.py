@@ -10,7 +10,7 @@ from onnxc.passes.contract import Options, Program
 from onnxc.passes.kernels.fft_points import LENGTHS, FftTile, transformed_weights
 from onnxc.passes.kernels.point_products import block_elements
 from onnxc.passes.kernels.real_fft import complex_fft, inverse_complex_fft, inverse_real_fft, real_fft
-from onnxc.passes.kernels.tile_groups import PIECES
+from onnxc.passes.kernels.scratch_pieces import PIECES
 from onnxc.passes.use_fft import use_fft
 from onnxc.targets import target_for
 

@@ -10,7 +10,7 @@ from onnxc.dialects import onnx
 from onnxc.dialects.weights import WeightStore
 from onnxc.passes.contract import Options, Program
 from onnxc.passes.kernels.gather import gathered_size
-from onnxc.passes.kernels.im2col import PIECES
+from onnxc.passes.kernels.scratch_pieces import PIECES
 from onnxc.passes.use_im2col import use_im2col
 from onnxc.targets import target_for
 

@@ -9,8 +9,8 @@ from mlir import ir
 from onnxc.dialects import onnx
 from onnxc.dialects.weights import WeightStore
 from onnxc.passes.contract import Options, Program
-from onnxc.passes.kernels.winograd import scratch_shape
 from onnxc.passes.kernels.winograd_points import SIZES, transformed_weights
+from onnxc.passes.kernels.winograd_units import scratch_shape
 from onnxc.passes.use_winograd import use_winograd
 from onnxc.targets import target_for
 
