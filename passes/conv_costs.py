@@ -24,6 +24,7 @@ SHARE_BYTES = 32 << 20  # and so are larger weights of one convolution
 REACHED = 0.92  # of the multiply-adds that a core could do
 NEAR = 4  # times L2 that spectra may have and still be read fast; splitting larger ones gains 1.4 to 1.7 times
 NEAR_BYTES = 22  # of spectra, written or read in a cycle
+GROUP_BYTES = 48  # the same where a group of Winograd's tiles goes through all steps: fitted on Zen 4
 READ = 0.8  # of what a core could read: what products read of their weights
 TRANSFORM = 1.25  # operations of a transform, per value and binary digit of the tile
 FILTERING = 4  # operations of Winograd's transforms, per value
@@ -95,10 +96,16 @@ class Machine:
         lanes = max(1, self.target.vector_bits // 32)
         return -(-channels // lanes) * lanes
 
-    def moving(self, bytes_: int, near: bool) -> float:
-        """Writing and reading of bytes that lie between two steps, near or far."""
+    def masks(self, shape: Shape) -> bool:
+        """Whether channels fill whole vectors, or a part of one costs no more: with AVX-512. AVX2's masked stores, of
+        which a tile takes 36, undo what a group gains (on Zen 4 6 channels took 1.7 times as long as 8)."""
+        wide = self.target.vector_bits >= 512
+        return wide or all(self.filled(count) == count for count in (shape.channels, shape.filters))
+
+    def moving(self, bytes_: int, near: bool, cycle: int = NEAR_BYTES) -> float:
+        """Writing and reading of bytes that lie between two steps: near, so many a cycle, or far."""
         core = self.target.core
-        return 2 * bytes_ / (NEAR_BYTES * core.gigahertz if near else core.far)
+        return 2 * bytes_ / (cycle * core.gigahertz if near else core.far)
 
     def products(self, rows: int, points: int, shape: Shape, group: int = 0) -> float:
         """[rows, channels]·[channels, filters] `points` times: arithmetic and reading of weights overlap in part. The
@@ -124,11 +131,10 @@ def winograd(shape: Shape, tile: int, machine: Machine) -> float:
     group = winograd_group(shape, tile, target)
     spectra = spectra_bytes(points, tiles, shape)
     near = spectra <= NEAR * target.l2_bytes or group > 0
+    moving = machine.moving(spectra, near, GROUP_BYTES if group and machine.masks(shape) else NEAR_BYTES)
     values = tiles * points * (machine.filled(shape.channels) + machine.filled(shape.filters))
     transforms = OPERATION * FILTERING * values / machine.flops
-    return (
-        transforms + machine.moving(spectra, near) + machine.products(tiles, points, shape, group if shape.free else 0)
-    )
+    return transforms + moving + machine.products(tiles, points, shape, group if shape.free else 0)
 
 
 def fft(shape: Shape, tile: FftTile, machine: Machine) -> float:

@@ -24,6 +24,8 @@ CPUS = [("znver4", "x86_64"), ("emeraldrapids", "x86_64"), ("x86-64-v3", "x86_64
 # size, channels, filters, window, stride → what each of CPUS chooses, or all
 CHOICES = [
     (("256", "256"), 16, 16, (3, 3), 1, ["winograd4"]),
+    (("320", "320"), 8, 8, (3, 3), 1, ["winograd4"]),
+    (("320", "320"), 6, 8, (3, 3), 1, ["winograd4", "winograd4", "direct", "winograd4"]),
     (("56", "56"), 64, 64, (3, 3), 1, ["winograd4"]),
     (("7", "7"), 512, 512, (3, 3), 1, ["winograd2"]),
     (("10", "10"), 128, 128, (3, 3), 1, ["winograd4", "winograd2", "winograd4", "winograd4"]),
