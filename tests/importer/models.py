@@ -6,15 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 import onnxruntime
+import pytest
 from mlir import ir
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, numpy_helper
 
+from onnxc.dialects.errors import OnnxcError
 from onnxc.importer import import_model
 from onnxc.passes.contract import Options, Program
 
 from ..ir.interpret import interpret
 
-FLOAT = TensorProto.FLOAT
+FLOAT, INT64, BOOL = TensorProto.FLOAT, TensorProto.INT64, TensorProto.BOOL
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
 
 def info(name: str, shape: Sequence[int | str | None] | None, kind: int = FLOAT):
@@ -75,3 +78,18 @@ def agree(model_: ModelProto, *inputs: np.ndarray, tolerance: float = 1e-5) -> P
         assert got.dtype == want.dtype and got.shape == want.shape
         np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
     return program
+
+
+def node(op: str, inputs: str, outputs: str = "y", **attrs):
+    return helper.make_node(op, inputs.split(), outputs.split(), **attrs)
+
+
+def main(program) -> ir.Operation:
+    return program.module.body.operations[0].operation
+
+
+def refused(model_: ModelProto, match: str, code: int = 2, **dims: int) -> OnnxcError:
+    with pytest.raises(OnnxcError, match=match) as caught:
+        imported(model_, **dims)
+    assert caught.value.exit_code == code
+    return caught.value
