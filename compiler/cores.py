@@ -25,6 +25,8 @@ class Core:
     gigahertz     under load
     l1_bytes, l2_bytes   a core's data caches
     far, memory   bytes that a core reads in a nanosecond from the cache behind L2, and from memory
+    halves   whether 512-bit vectors take two pipes of 256 bits at once ("Software Optimization Guide for the AMD Zen4
+             Microarchitecture", 57647), so that code with narrow ones does as much; only for cores that were measured
     """
 
     fma_bits: int
@@ -33,6 +35,7 @@ class Core:
     l2_bytes: int
     far: float
     memory: float
+    halves: bool = False
 
     @property
     def gigaflops(self) -> float:
@@ -40,8 +43,10 @@ class Core:
         return self.fma_bits / 16 * self.gigahertz
 
 
-def _core(fma_bits: int, gigahertz: float, l1: int, l2: int, far: float = 28, memory: float = 14) -> Core:
-    return Core(fma_bits, gigahertz, l1 << 10, l2 << 10, far, memory)
+def _core(
+    fma_bits: int, gigahertz: float, l1: int, l2: int, far: float = 28, memory: float = 14, *, halves: bool = False
+) -> Core:
+    return Core(fma_bits, gigahertz, l1 << 10, l2 << 10, far, memory, halves)
 
 
 # A CPU of which only the level or the architecture is known: as wide as most of those sold, the smallest usual caches
@@ -61,7 +66,7 @@ _KINDS: tuple[tuple[Core, str], ...] = (
     (_core(512, 3.0, 32, 256), "cannonlake"),
     (_core(512, 3.5, 48, 512), "icelake-client rocketlake"),
     (_core(512, 3.5, 48, 1280), "tigerlake"),
-    (_core(512, 3.7, 32, 1024, 53, 29), "znver4"),
+    (_core(512, 3.7, 32, 1024, 53, 29, halves=True), "znver4"),
     (_core(512, 3.3, 32, 512, 53, 29), "znver2 znver3"),
     (_core(512, 3.0, 32, 256), "haswell broadwell skylake"),
     (_core(512, 3.5, 48, 1280), "alderlake"),

@@ -16,7 +16,7 @@ from onnxc.passes.kernels.filter_panels import filter_panels
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, READ, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing, entries
 from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_bounds, pixel_grid
-from onnxc.passes.kernels.register_tiles import TALLEST, ranked_tiles
+from onnxc.passes.kernels.register_tiles import TALLEST, best_tile, halves_vectors
 from onnxc.passes.kernels.row_order import RowOrder
 from onnxc.passes.kernels.schedule_space import distinct, other_loops, tile_space, with_loops
 
@@ -40,7 +40,7 @@ def _choose_direct(kernel: KernelFunction, p: Conv, target, panel: int = 0) -> d
     apart = p.row * p.strides[-1] * scalars.byte_width(p.elem)
     tallest = TALLEST if p.dense else POINTERS
     costly = contraction.has_costly_epilogue(kernel)
-    rows, vectors = ranked_tiles(
+    rows, vectors, lanes = best_tile(
         p.pixels,
         p.filters,
         sums.lanes,
@@ -51,18 +51,21 @@ def _choose_direct(kernel: KernelFunction, p: Conv, target, panel: int = 0) -> d
         costly=costly,
         panel=panel,
         again=True,
-    )[0]
+        period=p.out[-1],
+        pointers=not p.dense,
+    )
+    width = vectors * lanes
     packed = int(_weights(kernel) in kernel.constants)
     channels = p.channels if isinstance(p.channels, int) else 64
     pixel_bytes = max(1, channels * int(np.prod(p.strides)) * scalars.byte_width(p.elem))
     tiles = contraction.tile_count(p.pixels, rows)
-    panels = (p.filters + (vectors * sums.lanes - 1)) // (vectors * sums.lanes) * p.group
+    panels = (p.filters + (width - 1)) // width * p.group
     once = bool(packed) and _weights_leave_cache(p, target)
     group = contraction.tiles_a_unit(tiles, panels, pixel_bytes * rows, target, FEWER if once else contraction.UNITS)
-    wider = panel if panel != vectors * sums.lanes else 0
+    wider = panel if panel != width else 0
     ahead = prefetching.prefetch_distance(group if isinstance(tiles, int) else 1, rows) if packed and not wider else 0
     order = "columns" if once and isinstance(tiles, int) and group < tiles else "rows"
-    return entries(ConvSchedule(rows, vectors, sums.lanes, group, packed, ahead, panel=wider, order=order))
+    return entries(ConvSchedule(rows, vectors, lanes, group, packed, ahead, panel=wider, order=order))
 
 
 def _weights_leave_cache(p: Conv, target) -> bool:
@@ -114,7 +117,8 @@ def launch(kernel: KernelFunction) -> Launch:
 
 def finer(kernel: KernelFunction, target) -> dict[str, int | str] | None:
     """The schedule with shorter units, if it has long ones and loses nothing by it: weights that stay in L1 may be read
-    again by every few row tiles."""
+    again by every few row tiles. A unit is whole rows of the image where tiles end with them, as ranked_tiles has it
+    where vectors are halved: bands of whole rows keep and compute the least."""
     schedule = kernel.schedule
     if schedule["algorithm"] != "direct" or schedule["group"] <= contraction.TILES:
         return None
@@ -123,7 +127,11 @@ def finer(kernel: KernelFunction, target) -> dict[str, int | str] | None:
     bytes_ = panels * s.width * p.taps * p.channels * scalars.byte_width(p.elem)
     if panels != 1 and not (isinstance(bytes_, int) and bytes_ <= target.l1_bytes // 2):
         return None
-    return {**schedule, "group": contraction.TILES}
+    tiles = contraction.TILES
+    if halves_vectors(target) and isinstance(p.out[-1], int) and p.out[-1] % s.rows == 0:
+        row = p.out[-1] // s.rows
+        tiles = -(-tiles // row) * row
+    return {**schedule, "group": tiles}
 
 
 def order(kernel: KernelFunction) -> RowOrder | None:

@@ -23,7 +23,7 @@ from onnxc.passes.kernels.conv_problem import Conv, Pixels
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing, entries
 from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_grid
-from onnxc.passes.kernels.register_tiles import ranked_tiles
+from onnxc.passes.kernels.register_tiles import best_tile
 from onnxc.passes.kernels.schedule_space import tile_space
 
 
@@ -39,14 +39,14 @@ def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | st
     """The heuristic schedule for the kernel's shapes; `panel`: the weights lie in panels of so many columns already."""
     p, phase = phase_problem(kernel)
     sums = contraction.arithmetic(p.elem, target, p.filters)
-    rows, vectors = ranked_tiles(phase.pixels, p.filters, sums.lanes, target, panel=panel)[0]
+    rows, vectors, lanes = best_tile(phase.pixels, p.filters, sums.lanes, target, panel=panel, pointers=True)
     packed = int(_weights(kernel) in kernel.constants)
     tiles = contraction.tile_count(phase.pixels, rows)
     channels = p.channels if isinstance(p.channels, int) else 64
-    panels = (p.filters + (vectors * sums.lanes - 1)) // (vectors * sums.lanes) * p.group
+    panels = (p.filters + (vectors * lanes - 1)) // (vectors * lanes) * p.group
     group = contraction.tiles_a_unit(tiles, panels, rows * channels * scalars.byte_width(p.elem), target)
-    wider = panel if panel != vectors * sums.lanes else 0
-    return entries(ConvSchedule(rows, vectors, sums.lanes, group, packed, panel=wider))
+    wider = panel if panel != vectors * lanes else 0
+    return entries(ConvSchedule(rows, vectors, lanes, group, packed, panel=wider))
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:

@@ -28,7 +28,7 @@ from onnxc.passes.kernels.filter_panels import filter_panels
 from onnxc.passes.kernels.gather import WindowGather, line_length
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing
-from onnxc.passes.kernels.register_tiles import TileColumns, ranked_tiles
+from onnxc.passes.kernels.register_tiles import TileColumns, best_tile
 from onnxc.passes.kernels.schedule_space import tile_space
 from onnxc.passes.kernels.scratch_pieces import BIAS, PIECES, SCRATCH, split
 
@@ -74,17 +74,17 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     sums = contraction.arithmetic(p.elem, target)
     terms = p.taps * p.channels
     apart = line_length(terms) * scalars.byte_width(p.elem)
-    rows, vectors = ranked_tiles(p.pixels, p.filters, sums.lanes, target, terms, row_bytes=apart)[0]
+    rows, vectors, lanes = best_tile(p.pixels, p.filters, sums.lanes, target, terms, row_bytes=apart, pointers=True)
     tiles = contraction.tile_count(p.pixels, rows)
     group = max(1, min(kernel.root.attr("rows") // rows, tiles if isinstance(tiles, int) else PIECES))
     if isinstance(tiles, int):
         blocks = -(-tiles // group)
         group = -(-tiles // blocks)
         wanted = -(-PIECES // blocks)
-        slices = max(1, min(wanted, p.filters // max(LEAST_FILTERS, vectors * sums.lanes), PIECES))
+        slices = max(1, min(wanted, p.filters // max(LEAST_FILTERS, vectors * lanes), PIECES))
     else:
         slices = 1
-    return asdict(Im2colSchedule(rows, vectors, sums.lanes, group, slices, prefetching.prefetch_distance(group, rows)))
+    return asdict(Im2colSchedule(rows, vectors, lanes, group, slices, prefetching.prefetch_distance(group, rows)))
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:

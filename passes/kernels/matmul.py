@@ -22,7 +22,7 @@ from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, READ, KernelFunct
 from onnxc.passes.kernels.matmul_problem import Matmul
 from onnxc.passes.kernels.matrix_panels import matrix_panels
 from onnxc.passes.kernels.packing import Packing, entries, place_in_panel
-from onnxc.passes.kernels.register_tiles import MOST_VECTORS, TileColumns, ranked_tiles
+from onnxc.passes.kernels.register_tiles import MOST_VECTORS, TileColumns, best_tile
 from onnxc.passes.kernels.schedule_space import other_loops, tile_space, with_loops
 
 CHUNK = 1024  # terms: a tile's rows of A then fit into L1, a panel's chunk is read from L2
@@ -69,11 +69,11 @@ def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | st
     most = COPY_BYTES // max(1, terms * sums.lanes * scalars.byte_width(sums.compute)) if copied else MOST_VECTORS
     most, costly = max(1, min(most, MOST_VECTORS)), contraction.has_costly_epilogue(kernel)
     about, apart = int(max(1, min(UNKNOWN, most_rows))), 0 if p.trans_a else p.k * scalars.byte_width(p.elem)
-    tiles = ranked_tiles(p.rows, p.n, sums.lanes, target, p.k, about, most, apart, costly=costly, panel=panel)
-    rows, vectors = tiles[0]
+    tile = best_tile(p.rows, p.n, sums.lanes, target, p.k, about, most, apart, costly=costly, panel=panel)
+    rows, vectors, lanes = tile
     k = p.k if isinstance(p.k, int) else 512
     tiles = contraction.tile_count(p.rows, rows)
-    width = vectors * sums.lanes
+    width = vectors * lanes
     panels = (p.n + (width - 1)) // width * dims.product(p.batch)
     group = contraction.tiles_a_unit(tiles, panels, max(1, k * scalars.byte_width(p.elem)) * rows, target)
     chunk = 0
@@ -92,7 +92,7 @@ def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | st
             else prefetching.prefetch_distance(group, rows)
         )
     ahead = 0 if wider else ahead
-    return entries(MatmulSchedule(rows, vectors, sums.lanes, group, packed, ahead, chunk, copied, wider))
+    return entries(MatmulSchedule(rows, vectors, lanes, group, packed, ahead, chunk, copied, wider))
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:

@@ -22,7 +22,7 @@ from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import entries, place_in_panel
-from onnxc.passes.kernels.register_tiles import TileColumns, ranked_tiles
+from onnxc.passes.kernels.register_tiles import TileColumns, best_tile
 from onnxc.passes.kernels.row_order import RowOrder
 from onnxc.passes.kernels.schedule_space import distinct, interleaved, tile_space
 
@@ -66,11 +66,11 @@ def choose(p: Conv, target, costly: bool = False, panel: int = 0) -> dict[str, i
     sums = contraction.arithmetic(p.elem, target, p.filters)
     width = p.out[-1]
     terms = p.taps * p.channels
-    rows, vectors = ranked_tiles(p.pixels, p.filters, sums.lanes, target, terms, costly=costly, panel=panel)[0]
+    rows, vectors, lanes = best_tile(p.pixels, p.filters, sums.lanes, target, terms, costly=costly, panel=panel)
     most = max(rows, PATCH_BYTES // _pixel_bytes(p) - p.kernel[-1])
     run = -(-width // -(-width // most)) if isinstance(width, int) and width else _run(width, rows, most)
-    wider = panel if panel != vectors * sums.lanes else 0
-    return entries(PatchSchedule(rows, vectors, sums.lanes, run, panel=wider))
+    wider = panel if panel != vectors * lanes else 0
+    return entries(PatchSchedule(rows, vectors, lanes, run, panel=wider))
 
 
 def candidates(p: Conv, target) -> list[dict[str, int | str]]:

@@ -16,6 +16,11 @@ WAYS = 8  # rows that such a set holds: 14 of them ran at 72 % of what 8 or 6 re
 ROW_BYTES = 256  # of B a step where there is one row and B comes from beyond L2: more is read 10 to 20 % slower
 WHOLE_TILES = 1.03  # what it may cost that no rows are left over
 NEAR = 1.6  # cycles for which a vector of B comes from L2
+# Where wide vectors are halved, fitted to 25 products and 1×1 convolutions with 17 to 55 tiles each on Zen 4:
+FILLING = 8  # cycles of a term's products that hide a tile's end: it then runs beside the next tile's products
+END = 4  # cycles at a tile's end for each further one
+UNEVEN = 1.03  # what it may cost that tiles do not go over the ends of an image's rows
+WORTH_NARROWING = 0.95  # of the columns that wide vectors compute: narrow ones take more instructions
 
 
 class TileColumns:
@@ -49,22 +54,28 @@ def ranked_tiles(
     costly: bool = False,
     panel: int = 0,
     again: bool = False,
+    bits: int = 0,
+    period: dims.Dim = 0,
+    halves: bool = False,
 ) -> list[tuple[int, int]]:
     """Every (rows, vectors) that fits, the lowest estimate for a sum of `terms` first; unknown rows count as
     `unknown`. At most `most` vectors and `tallest` rows; rows of A lie `row_bytes` apart; `costly`: the epilogue is
     long, and runs faster (4 % of a matmul with Gelu, 28 % of a convolution with SiLU) where accumulators leave
     registers to it. Of rows and columns of which only a divisor is known, no part of a tile is left over where that
     costs next to nothing; `panel` columns (0: any) are whole tiles. `again`: every tile of rows reads all `terms` of a
-    panel of B, which come from behind L2 where it has no room for the panel and the next one, asked for ahead."""
+    panel of B, which come from behind L2 where it has no room for the panel and the next one, asked for ahead. `bits`
+    of a vector (0: as many as there are); rows of an image have `period` rows of A (0: there is no image). `halves`:
+    estimated as where wide vectors are halved."""
+    bits = bits or target.vector_bits
     m = rows if isinstance(rows, int) else unknown
     n = columns if isinstance(columns, int) else 1 << 16
     if isinstance(row_bytes, int) and row_bytes and row_bytes % SET_BYTES == 0:
         tallest = min(tallest, WAYS)
     exact = isinstance(rows, int) or unknown > 512
     heights = [r for r in range(1, tallest + 1) if exact or r in (1, 2, 4, 8)]  # tails are cut into powers of two
-    weights = n * terms * target.vector_bits // (8 * max(1, lanes)) if isinstance(terms, int) else target.l2_bytes + 1
+    weights = n * terms * bits // (8 * max(1, lanes)) if isinstance(terms, int) else target.l2_bytes + 1
     if rows == 1 and weights > target.l2_bytes:
-        most = min(most, max(1, ROW_BYTES * 8 // target.vector_bits))
+        most = min(most, max(1, ROW_BYTES * 8 // bits))
     candidates = [
         (r, v) for v in range(1, most + 1) for r in heights if tile_registers(r, v, target) <= target.vector_registers
     ]
@@ -74,14 +85,19 @@ def ranked_tiles(
         candidates = [(r, v) for r, v in candidates if panel % (v * lanes) == 0]
     wide = m >= 512 and isinstance(terms, int) and terms <= 1200
 
-    row = target.vector_bits // 8  # bytes of a vector of B
+    row = bits // 8  # bytes of a vector of B
     far = max(NEAR, row * target.core.gigahertz / target.core.far) if again and isinstance(terms, int) else NEAR
 
     def cost(tile: tuple[int, int]) -> float:
         near = far == NEAR or 2 * tile[1] * row * terms <= target.l2_bytes * 3 // 4
+        size, reading = (max(1, m), max(1, n)), NEAR if near else far
+        if halves:
+            uneven = UNEVEN if isinstance(period, int) and period % tile[0] else 1.0
+            return uneven * _cycles_in_halves(
+                *size, terms if isinstance(terms, int) else 512, lanes, *tile, reading, bits
+            )
         # wide panels are read faster than tall ones (3 to 5 %), as long as they stay in cache for many rows
-        wider = 0.95 if wide and tile == (6, 4) else 1.0
-        return _cycles(max(1, m), max(1, n), lanes, *tile, NEAR if near else far) * wider
+        return _cycles(*size, lanes, *tile, reading) * (0.95 if wide and tile == (6, 4) else 1.0)
 
     def is_whole(tile: tuple[int, int]) -> bool:
         whole = isinstance(rows, int) or dims.mod(rows, tile[0]) == 0
@@ -89,6 +105,28 @@ def ranked_tiles(
 
     good = WHOLE_TILES * min(map(cost, candidates))
     return sorted(candidates, key=lambda t: (cost(t) > good or not is_whole(t), cost(t), t[0] * t[1], t))
+
+
+def best_tile(
+    rows: dims.Dim, columns: dims.Dim, lanes: int, target, *more, pointers: bool = False, **others
+) -> tuple[int, int, int]:
+    """(rows, vectors, lanes) of the first of `ranked_tiles`, which takes all else.
+
+    Vectors have half of `lanes` where the target halves wide ones anyway and narrow ones are filled better: 24 columns
+    are two vectors of 16, a quarter of which is padding, or three of 8. `pointers`: rows of A are found anew for each
+    tap or tile, which wide tiles make up for: they are as good then."""
+    halves, half = halves_vectors(target), lanes // 2
+    others["halves"] = halves and not pointers
+    if halves and half and isinstance(columns, int) and rows != 1 and not others.get("panel"):
+        narrow, wide = (-(-columns // width) * width for width in (half, lanes))
+        if narrow <= WORTH_NARROWING * wide:
+            return *ranked_tiles(rows, columns, half, target, *more, **others, bits=target.vector_bits // 2)[0], half
+    return *ranked_tiles(rows, columns, lanes, target, *more, **others)[0], lanes
+
+
+def halves_vectors(target) -> bool:
+    """Whether the widest vectors of the target's code go through its pipes in two halves."""
+    return target.core.halves and target.vector_bits == 512
 
 
 def tile_registers(rows: int, vectors: int, target) -> int:
@@ -107,3 +145,17 @@ def _cycles(m: int, n: int, lanes: int, rows: int, vectors: int, reading: float)
     loads = (height + vectors) / 2
     one = max(arithmetic, loads, LATENCY, vectors * reading)
     return tiles * panels * (one + 0.15 * arithmetic / height + 0.3)
+
+
+def _cycles_in_halves(
+    m: int, n: int, terms: int, lanes: int, rows: int, vectors: int, reading: float, bits: int
+) -> float:
+    """The same where 512 bits take both of two pipes, and a row's other instructions have twice the time: what large
+    tiles cost is their end, the shorter the sums the more. Small tiles have it beside the next one's products."""
+    tiles, panels, parts = -(-m // rows), -(-n // (lanes * vectors)), max(1, bits // 256)
+    height = m / tiles
+    arithmetic = height * vectors * parts / 2
+    loads = (height + vectors * parts) / 2
+    one = max(arithmetic, loads, LATENCY, vectors * reading)
+    end = END * max(0.0, arithmetic - FILLING) / max(1, terms)
+    return tiles * panels * (one + 0.075 * vectors + end)

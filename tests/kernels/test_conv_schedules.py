@@ -5,12 +5,12 @@ from mlir import ir
 
 from onnxc.dialects import onnx
 from onnxc.passes.kernels import conv
-from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.kernels.kernel_function import KernelFunction, schedule_attribute
 from onnxc.targets import target_for
 
 
-def chosen(side: int, channels: int, filters: int, window: int, cpu: str) -> tuple[dict, int]:
-    """The heuristic's schedule and the target's L2 bytes."""
+def chosen(side: int, channels: int, filters: int, window: int, cpu: str, *, shorter: bool = False) -> tuple[dict, int]:
+    """The heuristic's schedule, or the one with shorter units that it may have, and the target's L2 bytes."""
     x, w = f"tensor<1x{side}x{side}x{channels}xf32>", f"tensor<{window}x{window}x{channels}x{filters}xf32>"
     y = f"tensor<1x{side}x{side}x{filters}xf32>"
     pads = ", ".join([str(window // 2)] * 4)
@@ -22,7 +22,12 @@ def chosen(side: int, channels: int, filters: int, window: int, cpu: str) -> tup
     target = target_for(cpu, "x86_64")
     with onnx.new_context(), ir.Location.unknown():
         module = ir.Module.parse(text)
-        return dict(conv.choose(KernelFunction.of(module.body.operations[0]), target)), target.l2_bytes
+        function = module.body.operations[0]
+        schedule = dict(conv.choose(KernelFunction.of(function), target))
+        if shorter:
+            function.attributes["kernel.schedule"] = schedule_attribute(schedule)
+            schedule = dict(conv.finer(KernelFunction.of(function), target) or schedule)
+        return schedule, target.l2_bytes
 
 
 @pytest.mark.parametrize("cpu", ["emeraldrapids", "znver5", "icelake-server"])
@@ -50,3 +55,10 @@ def test_weights_that_leave_cache_are_read_once(side, channels, filters, window,
     assert (schedule["group"] * schedule["rows"] >= side * side or schedule.get("order") == "columns") == once
     if once:
         assert 4 * window * window * channels * filters > l2
+
+
+@pytest.mark.parametrize("side, channels, filters", [(112, 16, 96), (112, 32, 16), (56, 144, 24), (56, 24, 144)])
+def test_shorter_units_are_whole_rows_where_tiles_end_with_them(side, channels, filters):
+    schedule, _ = chosen(side, channels, filters, 1, "znver4", shorter=True)
+    assert schedule["group"] * schedule["rows"] % side == 0
+    assert 8 <= schedule["group"] <= 16

@@ -8,16 +8,24 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import onnxc
+from onnxc.passes.kernels.register_tiles import best_tile, tile_registers
+from onnxc.targets import target_for
 
 SHAPES = {
     "matmul": ("MatMul", (196, 96), (96, 256), (196, 256), {}),
     "conv 3×3": ("Conv", (1, 64, 28, 28), (96, 64, 3, 3), (1, 96, 28, 28), {"pads": [1] * 4}),
+    "24 filters": ("Conv", (1, 64, 28, 28), (24, 64, 3, 3), (1, 24, 28, 28), {"pads": [1] * 4}),
     "conv of planes": ("Conv", (1, 64, 28, 28), (48, 64, 1, 1), (1, 48, 28, 28), {}),
     "few channels": ("Conv", (1, 3, 64, 64), (32, 3, 7, 7), (1, 32, 32, 32), {"pads": [3] * 4, "strides": [2, 2]}),
 }
-TARGETS = {"AVX2": {"mcpu": "x86-64-v3"}, "AVX-512": {"mcpu": "x86-64-v4"}, "NEON": {"target": "aarch64-linux-gnu"}}
+TARGETS = {
+    "AVX2": {"mcpu": "x86-64-v3"},
+    "AVX-512": {"mcpu": "x86-64-v4"},
+    "Zen 4": {"mcpu": "znver4"},
+    "NEON": {"target": "aarch64-linux-gnu"},
+}
 X86_STACK = r"\(%rsp\).*%[xyz]mm|%[xyz]mm.*\(%rsp\)"  # with an index it is a patch or a copied panel
-ON_STACK = {"AVX2": X86_STACK, "AVX-512": X86_STACK, "NEON": r"\bq\d+,.*\[sp"}
+ON_STACK = {"AVX2": X86_STACK, "AVX-512": X86_STACK, "Zen 4": X86_STACK, "NEON": r"\bq\d+,.*\[sp"}
 
 
 @pytest.mark.parametrize("isa", TARGETS)
@@ -42,3 +50,36 @@ def innermost_loops(assembly: str) -> list[str]:
     parts = re.split(r"^(\.L\w+):.*$", assembly, flags=re.M)
     pairs = zip(parts[1::2], parts[2::2], strict=True)
     return [text[: back.start()] for label, text in pairs if (back := re.search(rf"\s{re.escape(label)}$", text, re.M))]
+
+
+@pytest.mark.parametrize(
+    "columns, lanes", [(16, 16), (24, 8), (32, 16), (40, 8), (72, 8), (144, 16), (120, 8), (168, 16), (1000, 16)]
+)
+def test_vectors_are_narrow_where_wide_ones_are_halved_and_not_filled(columns, lanes):
+    """24 filters are three vectors of 8, not one and a half of 16; a whole unit takes as long for either elsewhere."""
+    for cpu, widest in (("znver4", lanes), ("emeraldrapids", 16), ("x86-64-v4", 16)):
+        target = target_for(cpu, "x86_64")
+        rows, vectors, chosen = best_tile(3136, columns, 16, target, 96)
+        assert chosen == widest
+        assert tile_registers(rows, vectors, target) <= 32
+        assert best_tile(1, columns, 16, target, 96)[2] == 16  # one row: as many bytes a step as possible
+        assert best_tile(3136, columns, 16, target, 96, panel=128)[2] == 16  # they lie there already
+    assert best_tile(3136, columns, 8, target_for("x86-64-v3", "x86_64"), 96)[2] == 8
+
+
+@pytest.mark.parametrize("rows, columns, terms", [(12544, 96, 16), (197, 768, 192), (49, 960, 160), (1024, 1024, 1024)])
+def test_tiles_are_small_where_wide_vectors_are_halved(rows, columns, terms):
+    """Eight products of a halved vector hide the latency of one; elsewhere it takes sixteen or more."""
+    zen, emerald = (target_for(cpu, "x86_64") for cpu in ("znver4", "emeraldrapids"))
+    height, vectors, _ = best_tile(rows, columns, 16, zen, terms)
+    assert vectors == 1 and 7 <= height <= 14
+    wide = best_tile(rows, columns, 16, emerald, terms)
+    assert wide[0] * wide[1] >= 24
+    assert best_tile(rows, columns, 16, zen, terms, pointers=True) == wide
+
+
+@pytest.mark.parametrize("width", [7, 14, 28, 56, 112])
+def test_tiles_end_with_rows_of_the_image_where_wide_vectors_are_halved(width):
+    for columns in (24, 96, 160):
+        height, _, _ = best_tile(width * width, columns, 16, target_for("znver4", "x86_64"), 144, period=width)
+        assert width % height == 0
