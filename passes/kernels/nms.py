@@ -3,14 +3,15 @@
 For each class the boxes above the score threshold are listed: their numbers in the third result, and corners, area and
 score, 16 boxes to a vector, in the fourth. A round takes the best of the list (of equal ones the first), and in one
 sweep strikes out what overlaps it too much and finds the next best: the same boxes as visiting all in order of score,
-as onnxruntime does, without sorting. A struck score is NaN, which no comparison prefers. One unit of work: the rows
-are counted in order.
+as onnxruntime does, without sorting. A struck score is NaN, which no comparison prefers. A box without a positive area
+overlaps nothing: it is listed as one that ends before it begins. One unit of work: the rows are counted in order.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
 from mlir import ir
 from mlir.dialects import arith, vector
 
@@ -123,21 +124,26 @@ class _Suppression:
     def _keep(self, batch: ir.Value, base: im.Index, i: ir.Value, n: ir.Value) -> None:
         box = self._read(batch, i)
         self.listed.store_flat(_as_i64(i), n)
-        for row, v in enumerate((*box.x, *box.y, box.area, self.scores.load_flat(im.add(base, i)))):
+        solid = scalars.compare(box.area, ">", scalars.constant_like(0, box.area))
+        ends = [scalars.constant_like(end, box.area) for end in (np.inf, -np.inf)]
+        x = [arith.select(solid, v, end) for v, end in zip(box.x, ends, strict=True)]
+        for row, v in enumerate((*x, *box.y, box.area, self.scores.load_flat(im.add(base, i)))):
             self.room.store(v, [row, n])
 
     def _sweep(self, count: im.Index, chosen: im.Index | None) -> im.Index:
         """Strikes out the box at `chosen` and what overlaps it; returns the place of the best one left, -1 if none."""
-        picked = None if chosen is None else self._box(lambda row: self._splat(self.room.load([row, chosen])))
+        picked = None
+        if chosen is not None:
+            picked = self._box(lambda row: self._splat(self.room.load([row, chosen])))
+            self.room.store(scalars.constant(float("nan"), self.scalar), [SCORE, chosen])
         lanes = arith.constant(self.numbers, ir.Attribute.parse(f"dense<{list(range(WIDTH))}> : {self.numbers}"))
         nowhere = scalars.constant(-1, self.numbers)
 
         def step(i: ir.Value, best: ir.Value, where: ir.Value) -> list[ir.Value]:
             places = arith.addi(self._number(i), lanes)
             score = self._row(SCORE, i)
-            if picked is not None and chosen is not None:
+            if picked is not None:
                 stays = self.apart(picked, self._box(lambda row: self._row(row, i)))
-                stays = arith.andi(stays, arith.cmpi(1, places, self._number(im.value(chosen))))
                 score = arith.select(stays, score, scalars.constant(float("nan"), self.vector))
                 self.room.store_vector(score, self.room.offset([SCORE, i]))
             wins = arith.andi(arith.cmpf(ORDERED, score, score), arith.cmpf(GREATER_OR_NAN, score, best))
@@ -171,29 +177,37 @@ class _Suppression:
         return Box(x, y, arith.mulf(arith.subf(x[1], x[0]), arith.subf(y[1], y[0])))
 
     def apart(self, p: Box, q: Box) -> ir.Value:
-        """Whether the intersection over the union is not above the threshold."""
+        """Whether the intersection over the union is not above the threshold, of listed boxes.
+
+        Where the width and the product with the height are positive, so are both areas and, since differences and
+        products round monotonously, the union, which is no smaller than the larger area: no other test is needed. No
+        corner of a listed box that meets another is NaN, so that the smaller and the larger are one instruction.
+        """
         zero = scalars.constant_like(0, p.area)
-        width = arith.subf(scalars.minimum(p.x[1], q.x[1]), scalars.maximum(p.x[0], q.x[0]))
-        height = arith.subf(scalars.minimum(p.y[1], q.y[1]), scalars.maximum(p.y[0], q.y[0]))
+        width = arith.subf(_smaller(p.x[1], q.x[1]), _larger(p.x[0], q.x[0]))
+        height = arith.subf(_smaller(p.y[1], q.y[1]), _larger(p.y[0], q.y[0]))
         shared = arith.mulf(width, height)
         union = arith.subf(arith.addf(p.area, q.area), shared)
-        meets = None
-        for extent in (width, height, shared, p.area, q.area, union):
-            positive = scalars.compare(extent, ">", zero)
-            meets = positive if meets is None else arith.andi(meets, positive)
+        meets = arith.andi(scalars.compare(width, ">", zero), scalars.compare(shared, ">", zero))
         most = self._splat(self.overlap.load_flat(0)) if self.overlap is not None else zero
         return scalars.logical_not(arith.andi(meets, scalars.compare(arith.divf(shared, union), ">", most)))
 
 
+def _smaller(a: ir.Value, b: ir.Value) -> ir.Value:
+    return arith.select(scalars.compare(a, "<", b), a, b)
+
+
+def _larger(a: ir.Value, b: ir.Value) -> ir.Value:
+    return arith.select(scalars.compare(a, ">", b), a, b)
+
+
 def _best_lane(scores: ir.Value, places: ir.Value) -> ir.Value:
     """The place of the highest score of a vector; of equal ones the first, -1 where all are NaN."""
-    best, where = vector.extract(scores, [], [0]), vector.extract(places, [], [0])
-    for lane in range(1, WIDTH):
-        score, place = vector.extract(scores, [], [lane]), vector.extract(places, [], [lane])
-        sooner = arith.andi(arith.cmpf(1, score, best), arith.cmpi(2, place, where))
-        wins = arith.andi(arith.cmpf(ORDERED, score, score), arith.ori(arith.cmpf(GREATER_OR_NAN, score, best), sooner))
-        best, where = arith.select(wins, score, best), arith.select(wins, place, where)
-    return where
+    nowhere = scalars.constant_like(-1, places)  # as an unsigned number the last place
+    best = vector.reduction(scalars.scalar_type(scores), vector.CombiningKind.MAXNUMF, scores)
+    wins = arith.cmpf(1, scores, scalars.splat(best, WIDTH))
+    kept = arith.select(wins, places, nowhere)
+    return vector.reduction(scalars.scalar_type(places), vector.CombiningKind.MINUI, kept)
 
 
 def _ordered(a: ir.Value, b: ir.Value) -> tuple[ir.Value, ir.Value]:

@@ -100,6 +100,26 @@ def concat(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
     return rw.one("Concat", parts, op.results[0].type, {"axis": axis}) if len(parts) > 1 else parts[0]
 
 
+#: reductions of what was stacked → the same of the parts
+STACKED = {"ReduceMax": "Max", "ReduceMin": "Min", "ReduceSum": "Sum", "ReduceMean": "Mean"}
+
+
+@simplifies(*STACKED)
+def reduce_stack(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    """Of tensors that were only joined along a new axis to be reduced along it: element by element instead."""
+    inner, result = rw.producer(op.operands[0], "Concat"), Tensor.of(op.results[0].type)
+    if inner is None or result.elem not in ("f16", "bf16", "f32", "f64") or not rw.single_use(op.operands[0]):
+        return None
+    tensors = [Tensor.of(part.type) for part in inner.operands]
+    axis = inner.attr("axis") % tensors[0].rank
+    axes = op.values(1)
+    if axes is None or [a % tensors[0].rank for a in axes if isinstance(a, int)] != [axis] or len(axes) != 1:
+        return None
+    if len(tensors) < 2 or any(tensor.dims[axis] != 1 or tensor.dims != tensors[0].dims for tensor in tensors):
+        return None
+    return rw.reshape(rw.one(STACKED[op.name], inner.operands, tensors[0]), result.dims)
+
+
 @simplifies("Split")
 def split(op: OnnxOp, rw: Rewriter) -> list[ir.Value] | None:
     """One part is all of it; others are Slices, which the rules below can move."""

@@ -1,4 +1,5 @@
-"""Simplification of ops that only rename elements: Reshape and its kin, Transpose, Identity, Dropout, Cast, blocks."""
+"""Simplification of ops that only rename elements: Reshape and its kin, Transpose, Identity, Dropout, Cast, blocks; and
+of reductions of such."""
 
 from __future__ import annotations
 
@@ -8,6 +9,7 @@ from mlir import ir
 from onnxc.dialects import dims
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
+from onnxc.passes.recorded_values import ATTRIBUTE, values_attribute
 from onnxc.passes.rewriting import Rewriter
 from onnxc.passes.simplifications.registry import simplifies
 
@@ -92,6 +94,31 @@ def transpose(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
         first = permutation(inner, len(perm))
         return rw.transpose(inner.operands[0], [first[axis] for axis in perm])
     return None
+
+
+@simplifies(
+    "ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd", "ReduceL1", "ReduceL2", "ReduceLogSum",
+    "ReduceLogSumExp", "ReduceSumSquare",
+)  # fmt: skip
+def reduce_transposed(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
+    """A reduction of a Transpose that nothing else reads: reduces first, and turns what is left."""
+    inner = rw.producer(op.operands[0], "Transpose")
+    given = op.values(1)
+    if inner is None or not given or not all(isinstance(axis, int) for axis in given):
+        return None
+    x, result = inner.operands[0], Tensor.of(op.results[0].type)
+    tensor = Tensor.of(x.type)
+    if tensor.shape is None or result.shape is None or not rw.single_use(op.operands[0]):
+        return None
+    perm = permutation(inner, len(tensor.shape))
+    axes = sorted(perm[axis % len(perm)] for axis in given)
+    keeps = op.attr("keepdims", 1)
+    turned = [axis for axis in perm if keeps or axis not in axes]  # the result's axes, by x's numbers
+    left = sorted(turned)
+    shape = [1 if axis in axes else tensor.shape[axis] for axis in left]
+    attrs = rw.attributes(op) | {ATTRIBUTE: values_attribute({1: axes}, x.context)}
+    reduced = rw.one(op.name, [x, rw.absent()], result.of_shape(shape), attrs)
+    return rw.transpose(reduced, [left.index(axis) for axis in turned])
 
 
 def permutation(op: OnnxOp, rank: int) -> list[int]:

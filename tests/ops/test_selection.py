@@ -51,6 +51,43 @@ def test_nms():
     batch.check()
 
 
+def strange_boxes(centred: bool) -> np.ndarray:
+    """Equal ones, points, lines, some turned inside out, tiny and endless ones among others."""
+    some = boxes(1, 40, centred)
+    some[0, 5:8] = some[0, 4]
+    some[0, 8, 2:] = some[0, 8, :2]
+    some[0, 9, 2] = 0 if centred else some[0, 9, 0]
+    some[0, 10:14, 2:] *= -1
+    some[0, 14:16] = some[0, 14] * np.float32(1e-22)
+    some[0, 16, 2:] = np.inf
+    some[0, 17] = np.float32(3e38)
+    return some
+
+
+def test_nms_of_strange_boxes():
+    """Scores with ties, of both zeros and infinite ones, 1 to 3 vectors of candidates; overlaps of 0 and of equal boxes."""
+    batch = Batch()
+    some = scores(1, 2, 40)
+    some[0, 0, [3, 20, 39]], some[0, 1, [1, 2]], some[0, 1, 33] = np.inf, [0.0, -0.0], -np.inf
+    limit = np.array([40])
+    for centred in (False, True):
+        for overlap in (0.0, 0.5, 1.0):
+            for count in (40, 16, 17, 15):
+                operands = [
+                    strange_boxes(centred)[:, :count],
+                    some[..., :count],
+                    limit,
+                    np.array([overlap], np.float32),
+                ]
+                label = f"{centred} {overlap} {count}"
+                batch.add("NonMaxSuppression", operands, center_point_box=int(centred), label=label)
+                least = np.array([0.0], np.float32)
+                batch.add(
+                    "NonMaxSuppression", [*operands, least], center_point_box=int(centred), label=f"{label} least"
+                )
+    batch.check()
+
+
 def test_arg_reductions():
     batch = Batch()
     x = np.round(f32(3, 4, 5) * 2)

@@ -16,6 +16,45 @@ func.func @views(%x: tensor<?x2x3xf32, ["b", 2, 3]>) -> (tensor<?x6xf32, ["b", 6
   return %1, %2 : tensor<?x6xf32, ["b", 6]>, tensor<?x2x3xf32, ["b", 2, 3]>
 }
 
+// What is reduced is not turned first; what is left of it is, if it has to be.
+// CHECK-LABEL: func.func @reduced_transposes
+// CHECK:         %[[M:.*]] = "onnx.ReduceMax"(%arg0, %{{.*}}) {keepdims = 1 : i64, operand_values = {"1" = [1]}} : {{.*}} -> tensor<2x1x4xf32>
+// CHECK:         %[[MT:.*]] = "onnx.Transpose"(%[[M]]) {perm = array<i64: 2, 0, 1>}
+// CHECK:         %[[S:.*]] = "onnx.ReduceSum"(%arg0, %{{.*}}) {keepdims = 0 : i64, operand_values = {"1" = [1]}} : {{.*}} -> tensor<2x4xf32>
+// CHECK:         %[[ST:.*]] = "onnx.Transpose"(%[[S]]) {perm = array<i64: 1, 0>}
+// CHECK:         %[[L:.*]] = "onnx.ReduceMean"(%arg0, %{{.*}}) {keepdims = 0 : i64, operand_values = {"1" = [0, 1]}} : {{.*}} -> tensor<4xf32>
+// CHECK:         return %[[MT]], %[[ST]], %[[L]]
+func.func @reduced_transposes(%x: tensor<2x3x4xf32>) -> (tensor<4x2x1xf32>, tensor<4x2xf32>, tensor<4xf32>) {
+  %n = "onnx.None"() : () -> none
+  %0 = "onnx.Transpose"(%x) {perm = array<i64: 2, 0, 1>} : (tensor<2x3x4xf32>) -> tensor<4x2x3xf32>
+  %1 = "onnx.ReduceMax"(%0, %n) {keepdims = 1 : i64, operand_values = {"1" = [-1]}} : (tensor<4x2x3xf32>, none) -> tensor<4x2x1xf32>
+  %2 = "onnx.Transpose"(%x) {perm = array<i64: 2, 0, 1>} : (tensor<2x3x4xf32>) -> tensor<4x2x3xf32>
+  %3 = "onnx.ReduceSum"(%2, %n) {keepdims = 0 : i64, operand_values = {"1" = [2]}} : (tensor<4x2x3xf32>, none) -> tensor<4x2xf32>
+  %4 = "onnx.Transpose"(%x) {perm = array<i64: 2, 0, 1>} : (tensor<2x3x4xf32>) -> tensor<4x2x3xf32>
+  %5 = "onnx.ReduceMean"(%4, %n) {keepdims = 0 : i64, operand_values = {"1" = [2, 1]}} : (tensor<4x2x3xf32>, none) -> tensor<4xf32>
+  return %1, %3, %5 : tensor<4x2x1xf32>, tensor<4x2xf32>, tensor<4xf32>
+}
+
+// What is joined along a new axis to be reduced along it is computed element by element; parts of two elements are not.
+// CHECK-LABEL: func.func @reduced_stacks
+// CHECK-NOT:     "onnx.Concat"
+// CHECK:         %[[M:.*]] = "onnx.Max"(%{{.*}}, %{{.*}}, %{{.*}}) : (tensor<2x5x1xf32>, tensor<2x5x1xf32>, tensor<2x5x1xf32>) -> tensor<2x5x1xf32>
+// CHECK:         %[[R:.*]] = "onnx.Reshape"(%[[M]], %{{.*}}) {{.*}} -> tensor<2x5xf32>
+// CHECK:         %[[S:.*]] = "onnx.Add"(%arg1, %arg1) : (tensor<2x5x1xf32>, tensor<2x5x1xf32>) -> tensor<2x5x1xf32>
+// CHECK:         "onnx.Concat"
+// CHECK:         "onnx.ReduceMin"
+func.func @reduced_stacks(%x: tensor<2x5xf32>, %y: tensor<2x5x1xf32>, %z: tensor<2x5x2xf32>) -> (tensor<2x5xf32>, tensor<2x5x1xf32>, tensor<2x5xf32>) {
+  %n = "onnx.None"() : () -> none
+  %0 = "onnx.Unsqueeze"(%x, %n) {operand_values = {"1" = [2]}} : (tensor<2x5xf32>, none) -> tensor<2x5x1xf32>
+  %1 = "onnx.Concat"(%0, %y, %0) {axis = 2 : i64} : (tensor<2x5x1xf32>, tensor<2x5x1xf32>, tensor<2x5x1xf32>) -> tensor<2x5x3xf32>
+  %2 = "onnx.ReduceMax"(%1, %n) {keepdims = 0 : i64, operand_values = {"1" = [2]}} : (tensor<2x5x3xf32>, none) -> tensor<2x5xf32>
+  %3 = "onnx.Concat"(%y, %y) {axis = -1 : i64} : (tensor<2x5x1xf32>, tensor<2x5x1xf32>) -> tensor<2x5x2xf32>
+  %4 = "onnx.ReduceSum"(%3, %n) {keepdims = 1 : i64, operand_values = {"1" = [-1]}} : (tensor<2x5x2xf32>, none) -> tensor<2x5x1xf32>
+  %5 = "onnx.Concat"(%y, %z) {axis = -1 : i64} : (tensor<2x5x1xf32>, tensor<2x5x2xf32>) -> tensor<2x5x3xf32>
+  %6 = "onnx.ReduceMin"(%5, %n) {keepdims = 0 : i64, operand_values = {"1" = [-1]}} : (tensor<2x5x3xf32>, none) -> tensor<2x5xf32>
+  return %2, %4, %6 : tensor<2x5xf32>, tensor<2x5x1xf32>, tensor<2x5xf32>
+}
+
 // Transposes compose, cancel, and are a Reshape where only dims of size 1 move.
 // CHECK-LABEL: func.func @transposes
 // CHECK:         %[[T:.*]] = "onnx.Transpose"(%arg0) {perm = array<i64: 2, 1, 0>}
