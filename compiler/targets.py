@@ -103,6 +103,11 @@ class Target:
         return BASELINE[self.arch][0]
 
     @property
+    def converts_halves(self) -> bool:
+        """Whether it has instructions between f16 and f32."""
+        return self.arch == "aarch64" or "f16c" in self.features
+
+    @property
     def feature_string(self) -> str:
         """The features as LLVM spells them: "+avx,+avx2"."""
         return ",".join(f"+{feature}" for feature in self.features)

@@ -3,7 +3,7 @@
 Before:  %0 = "onnx.Attention"(%q, %k, %v, %mask) {scale, q_num_heads, kv_num_heads}
 After:   %0 = "kernel.attention"(%q, %k, %v, %mask) {scale, heads, kv_heads}
 Only where nothing but a mask that is added comes in and nothing but the result goes out, for heads of known width up to
-128. Keeps: everything else.
+128 in f32. Keeps: everything else.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from onnxc.dialects.levels import GRAPH
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program, transforms
+from onnxc.passes.lowering.registry import HALVES
 from onnxc.passes.rewriting import functions, operations
 
 WIDEST = 128  # elements of a head: what the kernel keeps on the stack grows with it
@@ -52,6 +53,13 @@ def _fuse(op: OnnxOp) -> None:
     )
     op.results[0].replace_all_uses_with(fused.results[0])
     op.op.erase()
+
+
+def takes_heads(q: Tensor, k: Tensor, v: Tensor) -> bool:
+    """Whether the kernel takes heads like these, [B, H, S, D]; halves come widened."""
+    known = all(isinstance(d, int) and d > 0 for d in (q.dims[1], k.dims[1]))
+    widths = all(isinstance(d, int) and 0 < d <= WIDEST for d in (q.dims[-1], v.dims[-1]))
+    return known and widths and q.elem in ("f32", *HALVES)
 
 
 def attention_heads(op: OnnxOp) -> tuple[int, int, int] | None:

@@ -6,8 +6,9 @@ Before:  %q = "onnx.Transpose"("onnx.Reshape"(%q3, [B, S, H, D])) {perm = [0, 2,
          %5 = "onnx.Reshape"("onnx.Transpose"(%4) {perm = [0, 2, 1, 3]}, [B, S, H·D])
 After:   %5 = "onnx.Attention"(%q3, %k3, %v3, %mask) {scale, q_num_heads, kv_num_heads}
 Or:      %4 = "onnx.Attention"(%q, %k, %v, %mask) {scale}, where some of them do not come from such a Reshape (a cache).
-Keeps:   values up to rounding; scores or weights that something else reads too. A Where by a mask with a number of at
-         most -1e9 is an additive mask: adding that number loses the score in rounding.
+Keeps:   values up to rounding; what the kernel cannot take (fuse_attention.py); scores or weights that something else
+         reads too. A Where by a mask with a number of at most -1e9 is an additive mask: adding that number loses the
+         score in rounding.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from onnxc.dialects.levels import GRAPH
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program, transforms
+from onnxc.passes.fuse_attention import takes_heads
 from onnxc.passes.patterns.registry import product
 from onnxc.passes.rewriting import Rewriter, rewrite
 
@@ -59,6 +61,8 @@ def attention(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
     heads = {Tensor.of(value.type).dims[1] for value in (scores.q, k, v)}
     if len(heads) != 1 or Tensor.of(k.type).dims[0] != Tensor.of(scores.q.type).dims[0]:
         return None  # broadcast operands
+    if not takes_heads(*(Tensor.of(value.type) for value in (scores.q, k, v))):
+        return None
     mask = [] if scores.mask is None or _number(scores.mask, rw) == 0 else [scores.mask]
     return rw.one("Attention", [scores.q, k, v, *mask], op.results[0].type, {"scale": scores.scale})
 

@@ -8,7 +8,7 @@ import numpy as np
 from mlir import ir
 
 from onnxc.dialects.types import Tensor
-from onnxc.dialects.weights import build_constant, constant_array, element_of
+from onnxc.dialects.weights import build_constant, constant_array, dtype_of, element_of
 from onnxc.passes.contract import Program
 
 
@@ -19,16 +19,19 @@ def transformed_constant(
     shape: tuple[int, ...],
     make: Callable[[np.ndarray], np.ndarray],
     ip: ir.InsertionPoint,
+    elem: str | None = None,
 ) -> ir.Value:
-    """`make` of the constant's array, of shape `shape` and the same element type; equal names mean equal results."""
+    """`make` of the constant's array, of shape `shape` and the same element type, or `elem`; equal names mean equal
+    results."""
     store = program.weights
     if "weight" not in constant.attributes:
         return build_constant(make(constant_array(constant, store)).reshape(shape), store, loc=constant.location, ip=ip)
     key = ir.StringAttr(constant.attributes["weight"]).value
-    made = store.add_lazy(f"{key}:{name}", shape, store.dtype(key), lambda: make(store.get(key)))
+    dtype = store.dtype(key) if elem is None else dtype_of(elem)
+    made = store.add_lazy(f"{key}:{name}", shape, dtype, lambda: make(store.get(key)))
     return ir.Operation.create(
         "onnx.Constant",
-        results=[Tensor(element_of(store.dtype(key)), shape).type()],
+        results=[Tensor(element_of(dtype), shape).type()],
         attributes={"weight": ir.StringAttr.get(made)},
         loc=constant.location,
         ip=ip,

@@ -46,7 +46,8 @@ class Arithmetic:
         return scalars.constant(0, self.type)
 
     def widen(self, v: ir.Value) -> ir.Value:
-        return scalars.cast(v, self.elem, self.compute)
+        """An operand's elements, which may be narrower than `elem`."""
+        return scalars.cast(v, str(scalars.scalar_type(v)), self.compute) if scalars.is_float(self.compute) else v
 
     def narrow(self, v: ir.Value) -> ir.Value:
         return scalars.cast(v, self.compute, self.elem)

@@ -74,7 +74,7 @@ def packings(kernel: KernelFunction) -> list[Packing]:
         return padded.reshape(p.taps, p.group, p.channels, panels, s.line).transpose(1, 3, 0, 2, 4)
 
     shape = (p.group, panels, p.taps, p.channels, s.line)
-    return [Packing(_weights(kernel), shape, f"transposed_filters{p.group}x{s.line}", make, s.line)]
+    return [Packing(_weights(kernel), shape, f"transposed_filters{p.group}x{s.line}", make, s.line, widens=True)]
 
 
 def launch(kernel: KernelFunction) -> Launch:

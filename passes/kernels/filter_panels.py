@@ -22,4 +22,4 @@ def filter_panels(kernel: KernelFunction, p: Conv, width: int) -> Packing:
         padded[..., : p.filters] = taps
         return padded.reshape(p.taps, p.channels, p.group, panels, width).transpose(2, 3, 0, 1, 4)
 
-    return Packing(position, shape, f"filters{p.group}x{width}", make, width)
+    return Packing(position, shape, f"filters{p.group}x{width}", make, width, widens=True)

@@ -28,4 +28,4 @@ def matrix_panels(kernel: KernelFunction, p: Matmul, width: int) -> Packing:
         return np.moveaxis(matrix.reshape(*batch, k, panels, width), -3, -2)
 
     layout = f"{'transposed' if transposed else 'panels'}{width}"
-    return Packing(p.b_position, (*batch, panels, k, width), layout, make, width)
+    return Packing(p.b_position, (*batch, panels, k, width), layout, make, width, widens=True)

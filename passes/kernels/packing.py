@@ -30,7 +30,8 @@ class Packing:
     """Operand `position` of the kernel becomes `make(array)`, of shape `shape` and the same element type.
 
     `layout` names the transformation with all its parameters: equal layouts of equal arrays are one entry. Where
-    `panel` is the width of panels, the name ends in it.
+    `panel` is the width of panels, the name ends in it. `widens`: the kernel widens what it loads, so halves may lie
+    there; `elem`: they do, of this type.
     """
 
     position: int
@@ -38,6 +39,8 @@ class Packing:
     layout: str
     make: Callable[[np.ndarray], np.ndarray]
     panel: int = 0
+    widens: bool = False
+    elem: str | None = None
 
     @property
     def family(self) -> str:
@@ -62,7 +65,7 @@ def set_packed_types(kernel: KernelFunction, packings: list[Packing]) -> None:
     types = [v.type for v in kernel.operands]
     for packing in packings:
         argument = kernel.operands[packing.position]
-        packed = Tensor(Tensor.of(argument.type).elem, packing.shape).type()
+        packed = Tensor(packing.elem or Tensor.of(argument.type).elem, packing.shape).type()
         argument.set_type(packed)
         types[packing.position] = packed
     results = [v.type for v in kernel.results]
