@@ -111,9 +111,9 @@ def reduce_stack(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
     if inner is None or result.elem not in ("f16", "bf16", "f32", "f64") or not rw.single_use(op.operands[0]):
         return None
     tensors = [Tensor.of(part.type) for part in inner.operands]
-    axis = inner.attr("axis") % tensors[0].rank
-    axes = op.values(1)
-    if axes is None or [a % tensors[0].rank for a in axes if isinstance(a, int)] != [axis] or len(axes) != 1:
+    rank, axes = len(tensors[0].dims), op.values(1)
+    axis = inner.attr("axis") % rank
+    if axes is None or [a % rank if isinstance(a, int) else None for a in axes] != [axis]:
         return None
     if len(tensors) < 2 or any(tensor.dims[axis] != 1 or tensor.dims != tensors[0].dims for tensor in tensors):
         return None
