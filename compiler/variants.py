@@ -21,9 +21,9 @@ SYNTAX = "conditions are NAME=V, NAME=L..H or NAME%M=0, with commas between them
 #: no tensor that fits into an address space is longer
 LARGEST_DIM = 1 << 47
 _CONDITIONS = {
-    "exact": re.compile(r"(?s)(?P<dim>.+?)\s*=\s*(?P<low>[0-9]{1,18})\Z"),
-    "range": re.compile(r"(?s)(?P<dim>.+?)\s*=\s*(?P<low>[0-9]{1,18})\.\.(?P<high>[0-9]{1,18})\Z"),
-    "multiple": re.compile(r"(?s)(?P<dim>.+?)\s*%\s*(?P<multiple>[0-9]{1,18})\s*=\s*0\Z"),
+    "exact": re.compile(r"(?s)(?P<dim>.+?)\s*=\s*(?P<low>[0-9]{1,4000})\Z"),
+    "range": re.compile(r"(?s)(?P<dim>.+?)\s*=\s*(?P<low>[0-9]{1,4000})\.\.(?P<high>[0-9]{1,4000})\Z"),
+    "multiple": re.compile(r"(?s)(?P<dim>.+?)\s*%\s*(?P<multiple>[0-9]{1,4000})\s*=\s*0\Z"),
 }
 
 
@@ -97,9 +97,18 @@ def _meet(before: Bounds, condition: Bounds, dim: str, text: str) -> Bounds:
     both = before & condition
     if both is None:
         raise _wrong(text, f"no size of '{dim}' meets all its conditions")
-    if max(both.low, both.multiple) >= LARGEST_DIM:
-        raise _wrong(text, f"'{dim}' would be larger than any memory")
     return both
+
+
+def _fit(bounds: Bounds, dim: str, text: str) -> Bounds:
+    """The bounds, of one value with no multiple. OnnxcError where no memory holds what they ask for."""
+    if bounds.low >= LARGEST_DIM:
+        raise _wrong(text, f"'{dim}' would be larger than any memory")
+    if bounds.exact:
+        return Bounds(bounds.low, bounds.low)
+    if bounds.multiple >= LARGEST_DIM:
+        raise _wrong(text, f"but for 0, '{dim}' would be larger than any memory", f"say {dim}=0")
+    return bounds
 
 
 def _read_condition(part: str, text: str) -> tuple[str, Bounds]:
@@ -109,16 +118,21 @@ def _read_condition(part: str, text: str) -> tuple[str, Bounds]:
             continue
         dim = found["dim"]
         if kind == "exact":
-            return dim, Bounds(int(found["low"]), int(found["low"]))
+            return dim, Bounds(_size(found["low"]), _size(found["low"]))
         if kind == "range":
             low, high = int(found["low"]), int(found["high"])
             if low > high:
                 raise _wrong(text, f"the range {low}..{high} is empty")
-            return dim, Bounds(low, high)
+            return dim, Bounds(_size(found["low"]), _size(found["high"]))
         if int(found["multiple"]) < 2:
             raise _wrong(text, f"every size is a multiple of 1, none of 0, so '{part}' says nothing")
         return dim, Bounds(multiple=int(found["multiple"]))
     raise _wrong(text, f"'{part}' is no condition" if part else "a condition is empty", SYNTAX)
+
+
+def _size(digits: str) -> int:
+    """No memory tells apart what is larger than the largest."""
+    return min(int(digits), LARGEST_DIM)
 
 
 def find_variants(specs: Sequence[Spec], inputs: Sequence[Value]) -> list[Variant]:
@@ -145,7 +159,8 @@ def _resolve(spec: Spec, places: Mapping[str, tuple[str, int]], inputs: Sequence
         if dim in _ambiguous(inputs):
             raise _wrong(spec.text, f"'{dim}' is the name of one dim and the place of another")
         bounds[dim] = _meet(bounds.get(dim, Bounds()), condition, dim, spec.text)
-    guards = [Guard(places[dim][1], b.low, b.high, 1 if b.exact else b.multiple) for dim, b in bounds.items()]
+    bounds = {dim: _fit(both, dim, spec.text) for dim, both in bounds.items()}
+    guards = [Guard(places[dim][1], b.low, b.high, b.multiple) for dim, b in bounds.items()]
     return Variant(bounds, tuple(guards))
 
 

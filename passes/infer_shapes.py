@@ -60,6 +60,7 @@ def infer_shapes(program: Program) -> None:
         match_signature(function)
     if inference.errors:
         raise Refusals(inference.errors)
+    program.warnings += shape_requirements.ruled_out_branches(program.module)
 
 
 @transforms(GRAPH, GRAPH)

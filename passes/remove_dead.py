@@ -3,7 +3,8 @@
 Before:  %0 = "onnx.Relu"(%x)      %1 = "onnx.Exp"(%x)      return %0
 After:   %0 = "onnx.Relu"(%x)      return %0
 Keeps:   order, types, locations, random draws that are used; a `kernel.bind_dims` (and an If, Loop or Scan)
-         for as long as a live op mentions a symbol that it binds; a `kernel.require` of such symbols.
+         for as long as a live op mentions a symbol that it binds; a `kernel.require` of such symbols, and one that
+         rules a branch out.
 Leaves:  no op without a live use, in regions either; no unused result of a live op is removed.
 """
 
@@ -44,6 +45,14 @@ def _sweep(block: ir.Block, marker: _Marker) -> None:
                 _sweep(inner, marker)
 
 
+def _rules_branch_out(op: ir.Operation) -> bool:
+    return op.name == REQUIRE and ir.StringAttr(op.attributes["kind"]).value == "branch"
+
+
+def _required_symbols(op: ir.Operation) -> list[str]:
+    return [name for dim in attribute_dims(op.attributes["dims"]) for name in dims.symbols(dim)]
+
+
 class _Marker:
     """The live ops of a function: what its terminator needs, and what binds the symbols those mention."""
 
@@ -63,20 +72,22 @@ class _Marker:
     def is_live(self, op: ir.Operation) -> bool:
         if op.name == BIND:
             return any(symbol.value in self._needed for symbol in op.attributes["symbols"])
+        if _rules_branch_out(op):
+            return True
         if op.name == REQUIRE:  # nothing is computed only to be checked
-            names = (name for dim in attribute_dims(op.attributes["dims"]) for name in dims.symbols(dim))
+            names = _required_symbols(op)
             return all(name in self._needed or name not in self._binders for name in names)
         return op.name in TERMINATORS or op.results[0] in self._live
 
     def _scan(self, block: ir.Block, parent: ir.Operation | None, bound: set[str]) -> None:
-        """Notes who defines and binds what; terminators of the function itself are the roots."""
+        """Notes who defines and binds what; what ends the function or must hold in it are the roots."""
         for view in block.operations:
             op = view.operation
             for result in op.results:
                 self._defs[result] = op
                 if parent is not None:
                     self._parents[result] = parent
-            if op.name in TERMINATORS:
+            if op.name in TERMINATORS or _rules_branch_out(op):
                 if parent is None:
                     self._pending.append(op)
                 else:
@@ -113,6 +124,8 @@ class _Marker:
             source = self._defs.get(value)
             if source is not None:
                 self._mark(source)
+        if op.name == REQUIRE:
+            self._need(_required_symbols(op))
         self._need(self._symbols_of(op.results))
         for values in recorded_values(op).values():
             self._need(name for dim in values for name in dims.symbols(dim))

@@ -2,8 +2,9 @@
 
 A size that differs between branches, or changes from trip to trip, becomes a fresh symbol: bound by the node where it
 is a size of a result, by the block argument where it is one of a carried value. An If whose condition is decided is
-replaced by its branch. A loop's body is first inferred on copies, until the types of what it carries are stable. All
-three stand in one file since they join types in the same way.
+replaced by its branch, and so is one of whose branches only one has legal shapes: which one runs is then checked. A
+loop's body is first inferred on copies, until the types of what it carries are stable. All three stand in one file
+since they join types in the same way.
 """
 
 from __future__ import annotations
@@ -15,11 +16,12 @@ from mlir import ir
 
 from onnxc.dialects import dims
 from onnxc.dialects.dims import Dim
+from onnxc.dialects.errors import OnnxcError
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.shapes import IllegalShape, UnknownOperandRank, UnknownRank
 from onnxc.dialects.shapes.requirements import Requirement
 from onnxc.dialects.types import Tensor
-from onnxc.passes.shape_binding import bound_symbols
+from onnxc.passes.shape_binding import bound_symbols, demand
 
 if TYPE_CHECKING:
     from onnxc.passes.infer_shapes import Inference
@@ -36,10 +38,15 @@ def visit_if(inference: Inference, op: ir.Operation) -> None:
     if condition is not None:
         _inline(inference, op, op.regions[0 if condition else 1].blocks[0])
         return
-    yields = []
+    yields, failures = [], []
     for region in op.regions:
+        errors = len(inference.errors)
         inference.block(region.blocks[0])
+        failures.append(inference.errors[errors:])
         yields.append(_yielded(region.blocks[0]))
+    if not inference.trials and bool(failures[0]) != bool(failures[1]):
+        _take_legal(inference, op, failures)
+        return
     inner = _inner_symbols(op)
     pairs = [[inference.type_of(value) for value in pair] for pair in zip(*yields, strict=True)]
     if any(a is not None and b is not None and None not in (a.rank, b.rank) and a.rank != b.rank for a, b in pairs):
@@ -96,6 +103,23 @@ def _is_legal(inference: Inference, op: ir.Operation, choice: int) -> bool:
     return legal
 
 
+def _take_legal(inference: Inference, op: ir.Operation, failures: Sequence[Sequence[OnnxcError]]) -> None:
+    """Replaces an If by its only branch with legal shapes, and has the run end where the condition asks for the other.
+
+    Sizes that are known may rule a branch out: one that is for another sampling rate, say.
+    """
+    wrong, error = next((choice, errors[0]) for choice, errors in enumerate(failures) if errors)
+    del inference.errors[-len(failures[wrong]) :]
+    if any(True for result in op.results for _ in result.uses):
+        demand(inference, op.operands[0], "s", op)
+        (condition,) = inference.values_of(op.operands[0]) or ()
+        what = f"its {('then', 'else')[wrong]} branch cannot run with these shapes: node '{error.node}': {error.why}"
+        inference.requirements.write(
+            [Requirement("branch", condition, wrong, what)], ir.InsertionPoint(op), op.location
+        )
+    _inline(inference, op, op.regions[1 - wrong].blocks[0])
+
+
 def _inline(inference: Inference, op: ir.Operation, block: ir.Block) -> None:
     operations = list(block.operations)
     for inner in operations[:-1]:
@@ -104,7 +128,7 @@ def _inline(inference: Inference, op: ir.Operation, block: ir.Block) -> None:
     results = list(operations[-1].operation.operands)
     for result, value in zip(op.results, results, strict=True):
         result.replace_all_uses_with(value)
-    op.erase()
+    _forget(inference, op)
 
 
 def visit_loop(inference: Inference, op: ir.Operation) -> None:
@@ -224,8 +248,8 @@ def _run_body(inference: Inference, op: ir.Operation, carried: Types, first_argu
     inference.block(body)
 
 
-def _forget(inference: Inference, copy: ir.Operation) -> None:
-    """Erases a copy, and what was noted of its values: their addresses may be used again."""
+def _forget(inference: Inference, top: ir.Operation) -> None:
+    """Erases an operation, and what was noted of its values: their addresses may be used again."""
 
     def visit(op: ir.Operation) -> ir.WalkResult:
         for result in op.results:
@@ -236,8 +260,8 @@ def _forget(inference: Inference, copy: ir.Operation) -> None:
                     inference.forget(argument)
         return ir.WalkResult.ADVANCE
 
-    copy.walk(visit)
-    copy.erase()
+    top.walk(visit)
+    top.erase()
 
 
 def _results_of_carried(inference: Inference, op: ir.Operation, initial: Types, carried: Types) -> Types:

@@ -12,6 +12,7 @@ from contextlib import contextmanager
 
 from mlir import ir
 
+from onnxc.dialects.onnx import node_name
 from onnxc.dialects.shapes.requirements import Requirement
 from onnxc.dialects.types import attribute_dims, dims_attribute
 
@@ -67,3 +68,16 @@ def read(op: ir.Operation) -> Requirement:
 def _key(requirement: Requirement) -> tuple:
     a, b = requirement.a, requirement.b
     return requirement.kind, *((a, b) if requirement.kind in (">=", "size") else sorted((a, b), key=str))
+
+
+def ruled_out_branches(module: ir.Module) -> list[str]:
+    """What everybody should read of branches that cannot run: a line each."""
+    found = []
+
+    def visit(op: ir.Operation) -> ir.WalkResult:
+        if op.name == NAME and (requirement := read(op)).kind == "branch":
+            found.append(f"node '{node_name(op.location)}': {requirement}")
+        return ir.WalkResult.ADVANCE
+
+    module.operation.walk(visit)
+    return found

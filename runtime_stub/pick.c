@@ -75,19 +75,27 @@ static int same_guards(const onnxc_variant *a, const onnxc_variant *b) {
     return 1;
 }
 
+/* Whether the variant can run on this CPU and none of the same shapes is tried before it. */
+static int is_first_of_its_shapes(const context *c, int32_t index) {
+    const onnxc_model *m = c->head.model;
+    if (lacking(c, m->variants[index])) return 0;
+    for (int32_t i = 0; i < index; i++)
+        if (!lacking(c, m->variants[i]) && same_guards(m->variants[i], m->variants[index])) return 0;
+    return 1;
+}
+
 /* Lists what can run on this CPU, each once. */
 static int32_t no_variant(context *c) {
     const onnxc_model *m = c->head.model;
-    const onnxc_variant *before = NULL;
+    const char *between = "";
     fail(c, ONNXC_NO_VARIANT, "no variant of model '%s' takes ", m->name);
     append_dims(c->message, MESSAGE_ROOM, c);
     append(c->message, MESSAGE_ROOM, "; it takes ");
     for (int32_t i = 0; i < m->variant_count; i++) {
-        const onnxc_variant *v = m->variants[i];
-        if (lacking(c, v) || (before && same_guards(before, v))) continue;
-        append(c->message, MESSAGE_ROOM, "%s", before ? "; " : "");
-        append_guards(c->message, MESSAGE_ROOM, m, v);
-        before = v;
+        if (!is_first_of_its_shapes(c, i)) continue;
+        append(c->message, MESSAGE_ROOM, "%s", between);
+        append_guards(c->message, MESSAGE_ROOM, m, m->variants[i]);
+        between = "; ";
     }
     return ONNXC_NO_VARIANT;
 }

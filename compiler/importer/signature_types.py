@@ -42,7 +42,7 @@ class DimNames:
         """Note what dims with a name are bound to, be it by that name or by INPUT.AXIS; call before `shape`."""
         for name, shape in shapes:
             for axis, dim in enumerate(shape.dim):
-                for key in (dim.dim_param, f"{name}.{axis}") if dim.dim_param else ():
+                for key in (dim.dim_param, f"{name}.{axis}") if _is_named(dim) else ():
                     if key in self._bindings:
                         self._used.add(key)
                         self._set(dim.dim_param, self._bindings[key], key)
@@ -67,7 +67,7 @@ class DimNames:
 
     def _dim(self, name: str, axis: int, dim: TensorShapeProto.Dimension) -> Dim:
         place = f"{name}.{axis}"
-        if dim.dim_param and dim.dim_param != "?":
+        if _is_named(dim):
             if dim.dim_param in self._numbers:
                 return self._numbers[dim.dim_param]
             return dims.symbol(self._symbol(dim.dim_param, dim.dim_param, dim.dim_param))
@@ -94,6 +94,11 @@ class DimNames:
             self._symbols[key] = symbol
             self.originals[symbol] = original
         return symbol
+
+
+def _is_named(dim: TensorShapeProto.Dimension) -> bool:
+    """Some exporters write `?` for every dim that they know nothing of: these need not agree."""
+    return dim.dim_param not in ("", "?")
 
 
 def legal_symbol(name: str) -> str:

@@ -12,7 +12,8 @@ from onnxc.dialects.dims import Dim
 class Requirement:
     """`a kind b`; kind is `==`, `!=`, `>=`, or `broadcasts` (equal, or one of them is 1). `what` tells what they are.
 
-    `size` is `>=` for what is taken to be a size from then on: it is checked although proofs may assume it.
+    `size` is `>=` for what is taken to be a size from then on: it is checked although proofs may assume it. `branch` is
+    `==` for the condition of an If whose other branch cannot run; `what` says why.
     """
 
     kind: str
@@ -31,13 +32,15 @@ class Requirement:
             return True if dims.nonnegative(gap) else False if dims.nonnegative(-gap - 1) else None
         low, high = dims.bounds(gap)
         equal = (gap == 0) if isinstance(gap, int) else False if low > 0 or high < 0 else None
-        return equal if self.kind == "==" or equal is None else not equal
+        return not equal if self.kind == "!=" and equal is not None else equal
 
     def __str__(self) -> str:
         if self.kind == "broadcasts":
             return f"{self.what}: {self.a} and {self.b} do not broadcast"
         if self.kind in (">=", "size"):
             return f"{self.what}: {self.a} is less than {self.b}"
+        if self.kind == "branch":
+            return self.what
         if self.kind == "!=":
             return f"{self.what}: {self.a} is {self.b}"
         return f"{self.what}: {self.a} and {self.b} differ"

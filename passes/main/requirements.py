@@ -34,6 +34,6 @@ def emit_requirement(m: Machine, op: ir.Operation, facts: Facts) -> None:
             unknown = [case for case in cases if not isinstance(case, bool)]
             holds = True if True in cases else arith.ori(arith.ori(unknown[0], unknown[1]), unknown[-1])
         else:
-            holds = im.compare(a, ">=" if requirement.kind == "size" else requirement.kind, b)
+            holds = im.compare(a, {"size": ">=", "branch": "=="}.get(requirement.kind, requirement.kind), b)
     told = replace(requirement, a=facts.restore(requirement.a), b=facts.restore(requirement.b))
     m.require(holds, f"node '{node_name(op.location)}': {told}")

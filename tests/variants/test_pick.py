@@ -98,6 +98,30 @@ def test_no_generic(folder: Path) -> None:
     session.run(None, {"x": rows(1, 1, 48)})
 
 
+def test_no_generic_tells_each_shape_once(tmp_path: Path) -> None:
+    specs = ["batch=1,seq=1", "batch=2,seq=2", "batch=3"]
+    options = {"variants": specs, "generic": False, "isa": ("x86-64-v3", "x86-64-v2")}
+    onnxc.compile(models.tokens(width=8), tmp_path / "m.so", **options)
+    session = InferenceSession(tmp_path / "m.so")
+    avx2 = 1 << session.library.feature_names.index("avx2")
+    for mask in (None, ~avx2):
+        with pytest.raises(InputError) as caught:
+            InferenceSession(tmp_path / "m.so", isa_mask=mask).run(None, {"x": rows(4, 2, 8)})
+        assert str(caught.value).endswith("takes batch=4,seq=2; it takes batch=1,seq=1; batch=2,seq=2; batch=3")
+
+
+def test_dims_of_a_name_that_says_nothing(tmp_path: Path) -> None:
+    """`?` is what some exporters call each dim that they do not know."""
+    model = models.tokens(width=8, dims=("?", "?"))
+    onnxc.compile(model, tmp_path / "m.so", variants=["x.0=2,x.1=3"])
+    session = InferenceSession(tmp_path / "m.so")
+    for shape, name in (((2, 3), "x.0=2,x.1=3"), ((3, 3), "generic")):
+        (y,) = session.run(None, {"x": rows(*shape, 8)})
+        assert y.shape == (*shape, 40) and session.variant is not None and session.variant.name == name
+    onnxc.compile(model, tmp_path / "fixed.so", dims={"x.0": 2, "x.1": 3})
+    assert InferenceSession(tmp_path / "fixed.so").get_inputs()[0].shape == [2, 3, 8]
+
+
 def test_isa(folder: Path) -> None:
     session = InferenceSession(folder / "isa.so")
     bits = {name: 1 << bit for bit, name in enumerate(session.library.feature_names)}

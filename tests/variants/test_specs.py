@@ -30,6 +30,9 @@ DIMS = {"batch": 0, "h": 2, "x.3": 3}
         ("h=8,x.2=1..9,h%4=0", "h=8", [Guard(2, 8, 8)]),
         ("h=7..7", "h=7", [Guard(2, 7, 7)]),
         ("batch=0", "batch=0", [Guard(0, 0, 0)]),
+        ("h%140737488355328=0,h=0", "h=0", [Guard(2, 0, 0)]),
+        ("x.2%99999999=0,x.2%99999998=0,h=0..9", "h=0", [Guard(2, 0, 0)]),
+        (f"h=2..{10**30}", "h=2..140737488355328", [Guard(2, 2, 1 << 47)]),
     ],
 )
 def test_conditions(text: str, name: str, guards: list[Guard]) -> None:
@@ -65,7 +68,9 @@ def test_a_name_of_two_lines() -> None:
         ("x.1=3", "dim 'x.1' is fixed to 3"),
         ("x.4=3", "the model has no free dim 'x.4'"),
         ("h=140737488355328", "'h' would be larger than any memory"),
-        ("h%99999999=0,x.2%99999998=0", "'h' would be larger than any memory"),
+        (f"h={10**30}..{10**31}", "'h' would be larger than any memory"),
+        (f"h%{10**15}=0", "but for 0, 'h' would be larger than any memory (hint: say h=0)"),
+        ("h%99999999=0,x.2%99999998=0", "but for 0, 'h' would be larger than any memory"),
         ("h=٣", "is no condition"),
     ],
 )
