@@ -32,10 +32,11 @@ SLOWEST = 100_000  # bytes a second on the way there
 MOST_OUTPUT = 64 << 20  # bytes
 SHOWN = 300  # characters of what a command said
 
-_SSH = (
-    "ssh -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15 {where} "
-    """'f=$(mktemp "${{TMPDIR:-/tmp}}/onnxc-XXXXXX") && trap "rm -f $f" EXIT && cat > "$f" && chmod 700 "$f" && "$f"'"""
-    " < {{bundle}}"
+_SSH = "ssh -o BatchMode=yes -o ConnectTimeout=15 -o ServerAliveInterval=15 {where} {script} < {bundle}"
+# the login shell may be any, so it only starts sh
+_THERE = (
+    """sh -c 'f=$(mktemp "${TMPDIR:-/tmp}/onnxc-XXXXXX") && trap "rm -f $f" EXIT && trap "exit 1" HUP INT TERM PIPE """
+    """&& cat > "$f" && chmod 700 "$f" && "$f"'"""
 )
 _HOST = re.compile(r"(?:[\w.][\w.-]*@)?(?:[\w.][\w.-]*|\[[0-9A-Fa-f:.]+\])(?::(?P<port>\d{1,5}))?", re.ASCII)
 
@@ -48,7 +49,7 @@ def ssh_command(name: str) -> str:
         raise OnnxcError(f"'{name}' names no host", hint="ssh:[USER@]HOST[:PORT]", exit_code=UNREADABLE)
     port = found["port"]
     host = address.removesuffix(f":{port}").replace("[", "").replace("]", "")
-    return _SSH.format(where=f"-p {port} {host}" if port else host)
+    return _SSH.format(where=f"-p {port} {host}" if port else host, script=shlex.quote(_THERE), bundle=PLACE)
 
 
 class CommandRunner:
@@ -114,12 +115,19 @@ class CommandRunner:
 
     def _fail(self, status: int, said: str) -> NoReturn:
         hints = {
-            126: "it cannot be executed here: is the program for another machine (--target)?",
+            126: "it cannot be executed there: is it for another machine (--target), or the folder (TMPDIR) noexec?",
             127: "there is no such program: is it installed, and on PATH?",
-            255: f"does `{self.name}` let you in without a password?" if "ssh" in self.name else None,
+            255: f"does `{address} true` work without questions? Ports, keys and names go into ~/.ssh/config"
+            if (address := self._ssh())
+            else None,
         }
         how = f"exit code {status}" if status >= 0 else f"by {signal.Signals(-status).name}"
         raise self._error(f"ended with {how}" if status >= 0 else f"ended {how}", said.strip(), hints.get(status))
+
+    def _ssh(self) -> str:
+        """How ssh reaches the device, without the options and what it does there; empty where the command is no ssh."""
+        found = re.match(r"ssh (?:-o \S+ )*((?:-p \d+ )?\S+)", self.command)
+        return f"ssh {found[1]}" if found else ""
 
     def _error(self, message: str, why: str | None, hint: str | None) -> OnnxcError:
         short = why if why is None or len(why) <= SHOWN else "…" + why[-SHOWN:]
@@ -149,18 +157,28 @@ def _read(pipes: Sequence[IO[bytes] | None], until: float) -> list[str]:
 
 
 def read_lines(text: str) -> dict[str, Any]:
-    """The results in what a program printed, as measure.py writes them; other lines than JSON objects are passed over.
+    """The results in what a program printed, as measure.py writes them: a head and JSON objects.
 
-    ValueError: what is wrong.
+    Passed over are lines before the head, and others than JSON objects. ValueError: what is wrong.
     """
     lines: list[dict[str, Any]] = []
+    broken = False  # greetings may look like anything
     for line in text.splitlines():
-        if line.lstrip().startswith("{"):
-            try:
-                lines.append(json.loads(line))
-            except (ValueError, RecursionError):
-                raise ValueError("a line is cut off, or no JSON") from None
-    if not lines or "format" not in lines[0]:
+        if not line.lstrip().startswith("{"):
+            continue
+        try:
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            broken = True
+            if lines:
+                break
+        else:
+            if lines or "format" in value:
+                broken = False
+                lines.append(value)
+    if broken:
+        raise ValueError("a line is cut off, or no JSON")
+    if not lines:
         raise ValueError("it has no head")
     head, *results = lines
     if head["format"] != FORMAT:

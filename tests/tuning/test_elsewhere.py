@@ -151,7 +151,7 @@ def test_what_cannot_run_at_all_is_told(tmp_path: Path) -> None:
     ("command", "told"),
     [
         ("carrier-pigeon {bundle}", "exit code 127: .*carrier-pigeon.* \\(hint: there is no such program"),
-        ("/dev/null {bundle}", "exit code 126: .*\\(hint: it cannot be executed here"),
+        ("/dev/null {bundle}", "exit code 126: .*\\(hint: it cannot be executed there"),
         ("echo no route >&2; false {bundle}", "the command ended with exit code 1: no route$"),
         ("kill -9 $$ {bundle}", "the command ended by SIGKILL"),
         ("true {bundle}", r"printed no results \(it has no head\): it printed: nothing \(hint: on the device run"),
@@ -176,7 +176,8 @@ def test_what_comes_of_commands(tmp_path: Path, monkeypatch: pytest.MonkeyPatch,
 
 def test_greetings_are_no_results(tmp_path: Path) -> None:
     bundle(tmp_path, {"only": f"{LOOP} y[i] = x[i];"})
-    (result,) = CommandRunner("echo Welcome; echo; {bundle}; echo Bye").submit(tmp_path).result()
+    greeting = """echo Welcome; echo '{to the board}'; echo '{"a": 1}'; echo"""
+    (result,) = CommandRunner(f"{greeting}; {{bundle}}; echo Bye").submit(tmp_path).result()
     assert result["name"] == 'a "name"' and result["ns"] >= result["min_ns"] > 0 and result["warm_ns"] > 0
 
 
@@ -202,9 +203,37 @@ def test_ssh(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, few: None) -> None
     assert "-p 2222 pi@board.local " in asked and "BatchMode=yes" in asked
     assert not list((tmp_path / "there").iterdir())
     assert "ssh -o" in ssh_command("ssh://[fe80::1]:22") and " -p 22 fe80::1 " in ssh_command("ssh:[fe80::1]:22")
+    script = asked.split(" ", asked.split().index("pi@board.local") + 1)[-1].strip()
+    assert script.startswith("sh -c '") and "'" not in script[7:-1] and "!" not in script  # for whatever login shell
     for name in ("ssh:", "ssh:-oProxyCommand=x", "ssh:a b", "ssh:u@-h", "ssh:h;x"):
         with pytest.raises(OnnxcError, match="names no host"):
             ssh_command(name)
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "zsh", "fish", "tcsh"])
+def test_ssh_to_any_login_shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, shell: str) -> None:
+    found = shutil.which(shell)
+    if found is None:
+        pytest.skip(f"there is no {shell}")
+    fake = tmp_path / "bin" / "ssh"
+    fake.parent.mkdir()
+    fake.write_text(f'#!/bin/sh\nfor last; do :; done\nexec {found} -c "$last"\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(fake.parent), prepend=":")
+    bundle(tmp_path, {"only": f"{LOOP} y[i] = x[i];"})
+    (result,) = CommandRunner(ssh_command("ssh:board")).submit(tmp_path).result()
+    assert result["ns"] > 0
+
+
+def test_ssh_tells_what_to_try(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "bin" / "ssh"
+    fake.parent.mkdir()
+    fake.write_text("#!/bin/sh\necho 'connect to host board port 2222: Connection refused' >&2\nexit 255\n")
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", str(fake.parent), prepend=":")
+    bundle(tmp_path, {"only": f"{LOOP} y[i] = x[i];"})
+    with pytest.raises(OnnxcError, match=r"refused \(hint: does `ssh -p 2222 pi@board true` work.*~/\.ssh/config\)"):
+        CommandRunner(ssh_command("ssh:pi@board:2222"), "ssh:pi@board:2222").submit(tmp_path)
 
 
 def test_emulated(tmp_path: Path, few: None) -> None:
