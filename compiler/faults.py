@@ -17,6 +17,7 @@ from pathlib import Path
 
 import onnxc
 from onnxc.errors import BUG, UNREADABLE, CompilerBug, OnnxcError
+from onnxc.link import room_hint
 
 REPORT_TO = "the issue tracker of onnxc"
 #: A larger model is named in the folder, not copied.
@@ -30,7 +31,8 @@ def explain(error: Exception, arguments: Sequence[str]) -> tuple[str, int]:
             return str(error), int(getattr(error, "exit_code", UNREADABLE))
     elif isinstance(error, OSError) and (error.filename is not None or error.errno is not None):
         place = f"{error.filename}: " if error.filename is not None else ""
-        return f"{place}{(error.strerror or str(error)).lower()}", UNREADABLE
+        hint = f" (hint: {told})" if (told := room_hint(error)) else ""
+        return f"{place}{(error.strerror or str(error)).lower()}{hint}", UNREADABLE
     elif isinstance(error, MemoryError):
         return "out of memory", UNREADABLE
     bug = error if isinstance(error, CompilerBug) else CompilerBug("onnxc", f"{type(error).__name__}: {error}")

@@ -7,8 +7,10 @@ of that name may be loaded. No path, time or build id gets into the result.
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import shutil
+import signal
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -122,7 +124,15 @@ def scratch_beside(out: Path) -> Iterator[Path]:
             yield scratch
     except OSError as error:
         at = Path(error.filename) if isinstance(error, IsADirectoryError) else out
-        raise OnnxcError("cannot write the output", file=at, why=error.strerror or str(error), exit_code=2) from error
+        why = error.strerror or str(error)
+        raise OnnxcError("cannot write the output", file=at, why=why, hint=room_hint(error), exit_code=2) from error
+
+
+def room_hint(error: OSError) -> str | None:
+    """What to do where the disk is full."""
+    if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        return None
+    return "free some space there, or choose another folder; making an artefact takes up to three times its size"
 
 
 def _relocatable(objects: Sequence[Object], scratch: Path, export: Sequence[str]) -> Path:
@@ -150,7 +160,10 @@ def _run_zig(tool: str, arguments: Sequence[str]) -> None:
     if done.returncode == 0:
         return
     said = done.stderr.strip() or f"exit status {done.returncode}"
-    for sign in ("No space left on device", "Permission denied", "Read-only file system", "Disk quota exceeded"):
-        if sign in said:
-            raise OSError(0, sign)
+    # what it writes is mapped: where the disk has no more blocks, that is a signal
+    code = {-signal.SIGBUS: errno.ENOSPC, -signal.SIGXFSZ: errno.EFBIG}.get(done.returncode)
+    for sign in (errno.ENOSPC, errno.EACCES, errno.EROFS, errno.EDQUOT, errno.EFBIG):
+        code = sign if os.strerror(sign) in said else code
+    if code is not None:
+        raise OSError(code, os.strerror(code))
     raise CompilerBug("link", f"{tool}: {said[:2000]}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -12,6 +11,7 @@ import numpy as np
 
 import onnxc
 from onnxc import runtime
+from onnxc.link import copy_output
 
 HERE = Path(__file__).parent
 #: From no ink to full ink; a pixel is 0 to 16.
@@ -23,8 +23,8 @@ def show_demo(folder: Path, tell: Callable[[str], None]) -> None:
     """Fills `folder` with the model, the artefact, the header and the C example; `tell` gets the lines to print."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in ("digits.onnx", "digits.npz", "digits.c", "train_digits.py"):
-        shutil.copyfile(HERE / name, folder / name)
-    shutil.copyfile(header(), folder / "onnxc.h")
+        copy_output(HERE / name, folder / name)
+    copy_output(header(), folder / "onnxc.h")
     report = onnxc.compile(folder / "digits.onnx", folder / "digits.so")
     tell(f"compiled {folder / 'digits.onnx'} to {report.summary()}")
 

@@ -218,5 +218,5 @@ class _Writer:
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         file = f"{hashlib.blake2b(data.data, digest_size=10).hexdigest()}.bin"
         if not (self.folder / file).exists():
-            data.tofile(self.folder / file)
+            (self.folder / file).write_bytes(data.data)  # numpy's tofile does not say why it cannot
         self.buffers[known] = {"bytes": data.nbytes, "dtype": str(array.dtype), "role": "weight", "file": file}

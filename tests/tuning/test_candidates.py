@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import resource
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,19 @@ def test_algorithms_of_a_convolution(tmp_path: Path, quick: None) -> None:
         assert not [r for r in result["candidates"] if r["verdict"] == "failed"]
     strict = Convolutions(path, Options(mcpu="native", strict=True))
     assert all("winograd2" not in can for can in strict.algorithms.values())
+
+
+def test_weights_that_cannot_be_written(tmp_path: Path) -> None:
+    """The error says why."""
+    (task, *_) = kernel_tasks(lower(layers.matmuls(tmp_path / "model.onnx"), OPTIONS))
+    writer = BundleWriter(CompilePool(target_for("native"), 2), 1, 0)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1000, before[1]))
+    try:
+        with pytest.raises(OSError, match="File too large"):
+            writer.write(tmp_path / "bundle", [Portion(task, range(1))])
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 def test_with_threads(tmp_path: Path, quick: None) -> None:
