@@ -213,11 +213,15 @@ def advise_command(model: Path, shapes: Path, threads: int, rounds: int, block_m
 @commands.command("inspect")
 @click.argument("model", type=Path)
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
-def inspect_command(model: Path, as_json: bool) -> None:
+@click.option("--check", is_flag=True, help="Read the weights' file beside the artefact and compare its checksum.")
+@click.option("--weights", type=Path, metavar="FILE", help="The same of that file, where it is not beside.")
+def inspect_command(model: Path, as_json: bool, check: bool, weights: Path | None) -> None:
     """Show what is in a compiled MODEL: inputs, outputs, dims, variants, ISA, sizes, workspace, versions."""
-    from onnxc.inspection import as_text, inspect_artefact
+    from onnxc.inspection import as_text, check_weights, inspect_artefact
 
     facts = inspect_artefact(model)
+    if check or weights is not None:
+        check_weights(model, facts, weights)
     click.echo(json.dumps(facts, indent=2) if as_json else as_text(facts))
 
 

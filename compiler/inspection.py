@@ -6,8 +6,11 @@ import json
 from pathlib import Path
 from typing import Any
 
+from onnxc.errors import UNREADABLE, OnnxcError
+from onnxc.manifest import Weights
 from onnxc.report import readable_size, report_lines
 from onnxc.runtime import Library, NodeArg, Variant
+from onnxc.weights_file import check_weights_file
 
 #: how much of a text in the metadata is shown to people
 LONGEST_TEXT = 100
@@ -36,6 +39,20 @@ def inspect_artefact(path: Path) -> dict[str, Any]:
     }
 
 
+def check_weights(path: Path, facts: dict[str, Any], given: Path | None) -> None:
+    """Compares the weights' file (None: the one beside the artefact) with the artefact's digest of its content, and
+    notes in the facts which file that was. OnnxcError (exit code 2) where it is another one or damaged."""
+    weights, descriptor = facts["weights"], Library(path).model.contents
+    if weights["file"] is None:
+        raise OnnxcError(
+            "the weights are no file of their own", file=path, why="the artefact holds them, without a checksum",
+            exit_code=UNREADABLE,
+        )  # fmt: skip
+    file = path.resolve().with_name(weights["file"]) if given is None else given
+    check_weights_file(file, Weights(weights["bytes"], file=weights["file"], digest=descriptor.weights_id.decode()))
+    weights["checked"] = str(file)
+
+
 def as_text(facts: dict[str, Any]) -> str:
     """The facts for people."""
     weights = facts["weights"]
@@ -44,7 +61,7 @@ def as_text(facts: dict[str, Any]) -> str:
         f"{facts['file']}: model '{facts['model']}', {readable_size(facts['bytes'])}",
         f"versions  {_versions(facts)}",
         f"threads   {facts['threads']}",
-        f"weights   {readable_size(weights['bytes'])}{place}",
+        f"weights   {readable_size(weights['bytes'])}{place}{', content checked' if 'checked' in weights else ''}",
     ]
     for kind in ("inputs", "outputs"):
         for position, value in enumerate(facts[kind]):

@@ -129,3 +129,33 @@ def test_demo(onnxc_command, tmp_path: Path) -> None:
         assert (tmp_path / "here" / name).is_file()
         if name != "digits.so":
             assert str(Path("here") / name) in done.stdout
+
+
+def test_inspect_checks_the_weights_file(onnxc_command, digits: Path, tmp_path: Path, monkeypatch) -> None:
+    """Loading trusts the file's length and digest; its content is compared where that is asked for."""
+    monkeypatch.setattr("onnxc.artefact.LARGEST_SECTION", 0)
+    onnxc.compile(digits, tmp_path / "m.so")
+    beside, good = tmp_path / "m.so.weights", (tmp_path / "m.so.weights").read_bytes()
+    done = onnxc_command("inspect", "--check", "m.so")
+    assert done.returncode == 0 and " in m.so.weights, content checked\n" in done.stdout
+    flipped = bytearray(good)
+    flipped[len(good) // 2] ^= 1
+    for content, why in (
+        (bytes(flipped), "its content is damaged (hint: copy it again"),
+        (good[:-100], f"it has {len(good) - 100} bytes, not {len(good)}"),
+        (good[:-1] + b"!", "it belongs to another artefact"),
+        (None, "no such file"),
+    ):
+        beside.unlink()
+        if content is not None:
+            beside.write_bytes(content)
+        done = onnxc_command("inspect", "--check", "m.so")
+        assert done.returncode == 2 and f"m.so.weights: these are not the artefact's weights: {why}" in done.stderr
+    (tmp_path / "moved").write_bytes(good)
+    facts = json.loads(onnxc_command("inspect", "--json", "--weights", "moved", "m.so").stdout)
+    assert facts["weights"]["checked"] == "moved"
+
+
+def test_inspect_has_nothing_to_check_in_an_artefact(onnxc_command, artefact: Path) -> None:
+    done = onnxc_command("inspect", "--check", artefact)
+    assert done.returncode == 2 and "the artefact holds them, without a checksum" in done.stderr
