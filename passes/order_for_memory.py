@@ -48,7 +48,8 @@ def _order(program: Program, ops: list[ir.Operation], end: ir.Operation) -> None
     before, after = _peak(steps), _peak(found)
     if after >= before:
         return
-    constants = {v.owner for s in steps for o in s.ops for v in o.operands if not isinstance(v.owner, ir.Block)}
+    owners = [v.owner for s in steps for o in s.ops for v in o.operands if not isinstance(v.owner, ir.Block)]
+    constants = {owner.operation for owner in owners}
     for constant in sorted((c for c in constants if c.name in PLACELESS), key=lambda c: str(c.results[0])):
         if constant.block == end.block:
             constant.move_before(ops[0])

@@ -187,4 +187,5 @@ def report(model: Path, tuner: Tuner, summary: Summary) -> str:
         lines.append("there was no time left to run the tuned model beside the untuned one")
     if summary.dropped:
         lines.append(f"as a whole it was slower: {summary.dropped} is dropped")
-    return "\n".join(lines) + f"\n{tuner.output}: {len(summary.records)} records\n"
+    written = f"{len(summary.records)} records" if tuner.file.written else "stays as it is: nothing was measured"
+    return "\n".join(lines) + f"\n{tuner.output}: {written}\n"

@@ -28,7 +28,7 @@ from onnxc.tuning.extraction import Lowered, lower
 from onnxc.tuning.problems import Convolutions, kernel_tasks
 from onnxc.tuning.program import PROGRAM
 from onnxc.tuning.records import FORMAT as RECORDS
-from onnxc.tuning.records import Record, Records, Unusable, parse_record
+from onnxc.tuning.records import OutputFile, Record, Records, Unusable, parse_record
 from onnxc.tuning.runners import Runner, archived
 from onnxc.tuning.search import Search, State
 from onnxc.tuning.tasks import Candidate, Task
@@ -72,6 +72,7 @@ class Tuner:
     ) -> None:  # fmt: skip
         self.model, self.options, self.output, self.threads = model, options, output, threads
         self.known, self.records, self.progress = records, records, progress
+        self.file = OutputFile(output)
         self.target = target_for(options.mcpu, options.target)
         self.pool = CompilePool(self.target, options.jobs, cache=user_cache(enabled=options.cache))
         self.start = time.monotonic()
@@ -88,7 +89,8 @@ class Tuner:
         with contextlib.suppress(TimeIsUp):
             self._search(runner, folder)
         summary = self._finish(folder)
-        self._write()
+        if summary.measured or not self.output.exists():
+            self._write()
         return summary
 
     def _search(self, runner: Runner, folder: Path) -> None:
@@ -189,7 +191,7 @@ class Tuner:
         self._told("")
 
     def _write(self) -> None:
-        self.records.write(self.output)
+        self.file.write(self.records)
 
     def _told(self, line: str) -> None:
         if line:

@@ -95,14 +95,19 @@ def branches(count: int) -> onnx.ModelProto:
     )
 
 
-def test_memory_orders_calls(tmp_path: Path) -> None:
+@pytest.mark.parametrize("constant", [False, True])
+def test_memory_orders_calls(tmp_path: Path, constant: bool) -> None:
     """Of six wide products one is in use at a time; results have the same bits, and size is the model's own order."""
     results, workspace = {}, {}
     rng = np.random.default_rng(1)
     feed = {"x": rng.standard_normal((64, 64), np.float32), "w": rng.standard_normal((64, 256), np.float32)}
+    model = branches(6)
+    if constant:
+        model.graph.input.pop()
+        model.graph.initializer.append(onnx.numpy_helper.from_array(feed.pop("w"), "w"))
     for objective in ("speed", "memory"):
         path = tmp_path / f"{objective}.so"
-        compile_model(branches(6), path, Options(mcpu="x86-64-v3", threads=1, objective=objective))
+        compile_model(model, path, Options(mcpu="x86-64-v3", threads=1, objective=objective))
         workspace[objective] = inspect_artefact(path)["report"]["variants"][0]["memory"]["workspace"]
         results[objective] = InferenceSession(path).run(None, feed)[0]
     wide = 64 * 256 * 4

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from onnxc.errors import OnnxcError
 from onnxc.targets import target_for
-from onnxc.tuning.records import Record, Records
+from onnxc.tuning.records import OutputFile, Record, Records
 
 TARGET = target_for("x86-64-v3")
 SIGNATURE = "matmul(f32[128,768], const f32[768,768]) -> f32[128,768]: MatMul(a0,a1)"
@@ -129,3 +129,20 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(OnnxcError, match="tuning records cannot be read") as error:
         Records.read(tmp_path / "none.jsonl")
     assert error.value.exit_code == 2
+
+
+def test_two_that_write_one_file(tmp_path: Path) -> None:
+    """Each keeps what the other has found, and may still drop its own; what was there at the start is replaced."""
+    path = tmp_path / "r.jsonl"
+    old, a, b, c = (Record(name, "here", {"schedule": {"rows": 1}}, 10.0, 20.0) for name in ("old", "a", "b", "c"))
+    Records([old]).write(path)
+    one, other = OutputFile(path), OutputFile(path)
+    one.write(Records([a]))
+    other.write(Records([b]))
+    one.write(Records([a, c]))
+    assert [record.signature for record in Records.read(path)[0]] == ["a", "b", "c"]
+    one.write(Records([a]))
+    assert [record.signature for record in Records.read(path)[0]] == ["a", "b"]
+    path.unlink()
+    one.write(Records([c]))
+    assert [record.signature for record in Records.read(path)[0]] == ["b", "c"]

@@ -150,6 +150,9 @@ def test_records_are_not_lost(model: Path, tmp_path: Path) -> None:
     done = run("tune", model, "-o", records, "--budget", "60s")
     assert done.returncode == 2 and "the output has 1 records already" in done.stderr and "--resume" in done.stderr
     assert records.read_bytes() == before
+    done = run("tune", model, "-o", records, "--budget", "0.1s", "--force")
+    assert done.returncode == 0 and "stays as it is: nothing was measured" in done.stdout
+    assert records.read_bytes() == before
     process = subprocess.Popen(
         [sys.executable, "-m", "onnxc", "tune", str(model), "-o", str(records), "--budget", "60s", "--force", "-v"],
         stderr=subprocess.PIPE, text=True,
