@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from onnxc.errors import UNREADABLE, OnnxcError
+from onnxc.variants import LARGEST_DIM
 
 
 class Value(Protocol):
@@ -44,7 +45,7 @@ def read_shapes(path: Path, inputs: Sequence[Value]) -> list[tuple[Dims, float]]
         entries = json.loads(path.read_text("utf-8"))
     except OSError as error:
         raise OnnxcError("cannot read the shapes", file=path, why=error.strerror, exit_code=UNREADABLE) from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise OnnxcError("the shapes are no JSON", file=path, why=str(error), exit_code=UNREADABLE) from error
     if not isinstance(entries, list) or not entries:
         raise OnnxcError("the shapes are no list of objects", file=path, exit_code=UNREADABLE)
@@ -74,8 +75,11 @@ def _read_entry(entry: Any, inputs: Sequence[Value]) -> tuple[Dims, float]:
             _note(known, names[key], None, given, key)
         elif key == "weight":
             weight = _weight(given)
+        elif key in shapes:
+            raise _wrong(f"the shape of input '{key}' is {given!r:.40}, not a list")
         else:
-            raise _wrong(f"there is no input or free dim '{key}'", f"known: {', '.join([*shapes, *names])}")
+            known_names = ", ".join(dict.fromkeys([*shapes, *names]))
+            raise _wrong(f"there is no input or free dim '{key}'", f"known: {known_names}")
     order = list(dict.fromkeys(names.values()))
     missing = [name for name in order if name not in known]
     if missing:
@@ -90,8 +94,8 @@ def _same_rank(name: str, given: list[Any], shape: list[int | str | None]) -> li
 
 
 def _note(known: Dims, name: str | None, dim: int | str | None, size: Any, place: str) -> None:
-    if not isinstance(size, int) or isinstance(size, bool) or size < 0:
-        raise _wrong(f"'{place}' is {size!r}, which is no size")
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size < LARGEST_DIM:
+        raise _wrong(f"'{place}' is {size!r:.40}, which is no size")
     if name is None:
         if size != dim:
             raise _wrong(f"'{place}' is {size}, but the model fixes it to {dim}")

@@ -55,6 +55,8 @@ def test_shapes(tmp_path: Path) -> None:
         ([{"x": [1, 4, 1]}], "'x.1' is 4, but the model fixes it to 3"),
         ([{"x": [1, 3, 1], "mask": [2, 1]}], "dim 'batch' is 1 and 2"),
         ([{"batch": -1}], "'batch' is -1, which is no size"),
+        ([{"batch": 1 << 47}], "'batch' is 140737488355328, which is no size"),
+        ([{"x": "1,3,1"}], "the shape of input 'x' is '1,3,1', not a list"),
         ([{"y": 1}], "there is no input or free dim 'y'"),
         ([{"batch": 1, "x.2": 1, "seq": 1, "weight": 0}], "the weight is 0"),
     ],
@@ -66,9 +68,10 @@ def test_wrong_shapes(tmp_path: Path, entries: object, message: str) -> None:
 
 
 def test_no_json(tmp_path: Path) -> None:
-    (tmp_path / "shapes.json").write_text("{")
-    with pytest.raises(OnnxcError, match="the shapes are no JSON"):
-        read_shapes(tmp_path / "shapes.json", INPUTS)
+    for text in ("{", "[" * 100_000):
+        (tmp_path / "shapes.json").write_text(text)
+        with pytest.raises(OnnxcError, match="the shapes are no JSON"):
+            read_shapes(tmp_path / "shapes.json", INPUTS)
     with pytest.raises(OnnxcError, match="cannot read the shapes"):
         read_shapes(tmp_path / "none.json", INPUTS)
 
