@@ -132,7 +132,7 @@ def room_hint(error: OSError) -> str | None:
     """What to do where the disk is full."""
     if error.errno not in (errno.ENOSPC, errno.EDQUOT):
         return None
-    return "free some space there, or choose another folder; making an artefact takes up to three times its size"
+    return "free some space there, or choose another folder; making an artefact takes up to twice its size"
 
 
 def _relocatable(objects: Sequence[Object], scratch: Path, export: Sequence[str]) -> Path:
