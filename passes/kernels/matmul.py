@@ -10,7 +10,6 @@ import functools
 from dataclasses import dataclass
 
 from mlir import ir
-from mlir.dialects import memref
 
 from onnxc.dialects import dims
 from onnxc.passes.kernels import contraction, prefetching, scalars
@@ -22,6 +21,7 @@ from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, READ, KernelFunct
 from onnxc.passes.kernels.matmul_problem import Matmul
 from onnxc.passes.kernels.matrix_panels import matrix_panels
 from onnxc.passes.kernels.packing import Packing, entries, place_in_panel
+from onnxc.passes.kernels.panel_copy import PanelCopy
 from onnxc.passes.kernels.register_tiles import MOST_VECTORS, TileColumns, best_tile
 from onnxc.passes.kernels.schedule_space import other_loops, tile_space, with_loops
 
@@ -157,10 +157,11 @@ class _Emitter:
         loop = s.apart or (not isinstance(p.rows, int) and contraction.has_costly_epilogue(b.kernel))
         self.room = self.sums.room(s.rows * s.width) if loop else None
         if s.copied:
-            self.copy = self.sums.room((s.chunk or p.k) * s.width)
+            self.copy = PanelCopy.make(self.sums, s.chunk or p.k, s.width)
         self.a = p.left(b, self.ev)
         self.right = None if s.packed else p.right(b, self.ev)
         self.tile_rows = s.rows
+        self.copying = False
 
     def run(self) -> None:
         b, s = self.b, self.s
@@ -181,44 +182,34 @@ class _Emitter:
             self.columns, self.lanes = columns, lanes
             load_b = self._panel(batch, panel, columns, masks)
 
-            def tile(row: im.Index, rows: int) -> None:
-                with self.ev.scope():
-                    self.tile_rows = rows
-                    self._tile(batch, row, rows, load_b)
-
             self.start: im.Index = 0
             if s.chunk:
                 with b.loop(0, im.maximum(self.k, 1), s.chunk) as self.start:  # without terms, sums are zeros
-                    self._copy(load_b)
-                    contraction.row_tiles(b, self.rows, s.rows, first, last, tile, few=True)
+                    self._group(batch, first, last, load_b)
             else:
-                self._copy(load_b)
-                contraction.row_tiles(b, self.rows, s.rows, first, last, tile, few=True)
+                self._group(batch, first, last, load_b)
 
-    def _copy(self, load_b) -> None:
-        """Copies the panel, or this chunk of it, to the stack."""
-        if not self.s.copied:
-            return
-        stop = im.minimum(im.add(self.start, self.s.chunk), self.k) if self.s.chunk else self.k
-        with self.b.loop(self.start, stop) as k, self.ev.scope():
-            line = im.mul(im.sub(k, self.start), self.s.width)
-            for v, value in enumerate(load_b(k, 0)):
-                self.copy.store_vector(self.sums.widen(value), im.add(line, v * self.s.lanes))
+    def _group(self, batch, first: im.Index, last: im.Index, load_b) -> None:
+        """All row tiles of a unit. Where B's panel is copied, the first one does so while it multiplies."""
+        b, s = self.b, self.s
 
-    def _ask(self, batch, row: im.Index, k: im.Index) -> None:
-        """Asks for a line of the next panel's row k: each row tile for another one. Panels are columns of B: to the
-        hardware, rows far apart."""
-        s, line = self.s, 64 // scalars.byte_width(self.p.elem)
-        if not (s.copied and self.ahead):
-            return
-        number = im.mod(im.floordiv(row, s.rows), -(-s.width // line) + 1)
-        place = self.p.right_offset(self.b, batch, k, im.add(im.add(self.columns[0], s.width), im.mul(number, line)))
-        if place is not None:
-            memref.prefetch(self.b.inputs[self.p.op.operands[1]].memory, [im.value(place)], False, 2, True)
+        def tile(row: im.Index, rows: int) -> None:
+            with self.ev.scope():
+                self.tile_rows = rows
+                self._tile(batch, row, rows, load_b)
 
-    def _copied(self, k: im.Index) -> list[ir.Value]:
-        line = im.mul(im.sub(k, self.start), self.s.width)
-        return [self.copy.load_vector(im.add(line, v * self.s.lanes), self.s.lanes) for v in range(self.s.vectors)]
+        def row_of_b(k: im.Index) -> list[ir.Value]:
+            with self.ev.scope():
+                return [self.sums.widen(v) for v in load_b(k, 0)]
+
+        if s.copied and isinstance(self.rows, int):
+            self.copying, second = True, im.add(first, 1)
+            contraction.row_tiles(b, self.rows, s.rows, first, second, tile, few=True)
+            self.copying, first = False, second
+        elif s.copied:
+            stop = im.minimum(im.add(self.start, s.chunk), self.k) if s.chunk else self.k
+            self.copy.fill(b, self.start, stop, row_of_b)
+        contraction.row_tiles(b, self.rows, s.rows, first, last, tile, few=True)
 
     def _tile(self, batch, row: im.Index, rows: int, load_b) -> None:
         load_a = self.a(batch, row, rows)
@@ -226,9 +217,17 @@ class _Emitter:
         self.ahead = 0 if alone else self.s.prefetch
 
         def load(k: im.Index):
-            self._ask(batch, row, k)
+            if self.s.copied and self.ahead:
+                number, after = im.floordiv(row, self.s.rows), im.add(self.columns[0], self.s.width)
+                prefetching.prefetch_next_columns(self.b, self.p, batch, k, after, self.s.width, number)
             with self.ev.scope():
-                row_of_b = self._copied(k) if self.s.copied else [self.sums.widen(v) for v in load_b(k, row)]
+                term = im.sub(k, self.start)
+                if self.copying or not self.s.copied:
+                    row_of_b = [self.sums.widen(v) for v in load_b(k, row)]
+                else:
+                    row_of_b = self.copy.read(term)
+                if self.copying:
+                    self.copy.keep(term, row_of_b)
                 return [self.sums.widen(v) for v in load_a(k)], row_of_b
 
         if not self.s.chunk:

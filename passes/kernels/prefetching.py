@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from mlir.dialects import memref
 
 from onnxc.dialects import dims
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
+from onnxc.passes.kernels.builder import KernelBuilder
+from onnxc.passes.kernels.matmul_problem import Matmul
 
 STREAM_BYTES = 4 << 10  # ahead in a stream from memory
 FAR = 4  # times L2: what is larger is taken to come from memory
@@ -63,3 +67,14 @@ def prefetch_panels(
         lines = -(-width // line)
     for i in range(lines):
         memref.prefetch(buffer.memory, [im.value(im.add(start, i * line))], False, 3 if ahead > 1 or alone else 2, True)
+
+
+def prefetch_next_columns(
+    b: KernelBuilder, p: Matmul, batch: Sequence[im.Index], k: im.Index, column: im.Index, width: int, number: im.Index
+) -> None:
+    """Asks for a line of row k of the panel of a B in place that begins with `column`: row tile `number` for another
+    one than the tile before it. To the hardware, a panel's rows lie far apart."""
+    line = 64 // scalars.byte_width(p.elem)
+    place = p.right_offset(b, batch, k, im.add(column, im.mul(im.mod(number, -(-width // line) + 1), line)))
+    if place is not None:
+        memref.prefetch(b.inputs[p.op.operands[1]].memory, [im.value(place)], False, 2, True)

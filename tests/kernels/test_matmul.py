@@ -223,6 +223,10 @@ def test_every_schedule_gives_the_same_bits():
             text, x, w, constants=(1,), schedule={"rows": rows, "vectors": 2, "group": group, "chunk": chunk}
         )
         assert result.tobytes() == first.tobytes()
+    for rows, group, chunk in [(13, 1, 512), (6, 2, 512), (9, 3, 512), (14, 3, 512), (12, 4, 0)]:  # B is copied
+        copied = {"rows": rows, "vectors": 2, "group": group, "chunk": chunk, "copied": 1}
+        (result,) = run(text, x, w, schedule=copied)
+        assert result.tobytes() == first.tobytes()
     (narrow,) = run(text, x, w, constants=(1,), mcpu="x86-64-v3")
     assert narrow.tobytes() == first.tobytes()
     (dynamic,) = run(kernel("MatMul", [spell(("M", "K")), spell(("K", "N"))], spell(("M", "N"))), x, w)
