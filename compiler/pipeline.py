@@ -37,6 +37,7 @@ from onnxc.passes.remove_dead import remove_dead
 from onnxc.passes.scan_to_loop import scan_to_loop
 from onnxc.passes.share_layouts import share_layouts
 from onnxc.passes.simplify import simplify
+from onnxc.passes.split_kernels import split_kernels
 from onnxc.passes.to_nhwc import to_nhwc
 from onnxc.passes.use_fft import use_fft
 from onnxc.passes.use_im2col import use_im2col
@@ -88,6 +89,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
     ),
     "tensor": (join_in_place, outline_kernels),
     "kernels": (
+        split_kernels,
         choose_schedules,
         share_layouts,
         pack_weights,

@@ -129,6 +129,7 @@ def _kernel(kernel: Mapping[str, Any]) -> str:
     calls = kernel["calls"]
     head = " ".join(filter(None, [kernel["kind"], kernel.get("algorithm")]))
     source = f" ({kernel.get('algorithm_source', kernel['source'])})" if "source" in kernel else ""
+    source += f" divided ({kernel['fusion_source']})" if "fusion_source" in kernel else ""
     schedule = " ".join(f"{name}={value}" for name, value in kernel.get("schedule", {}).items())
     more = f", and {len(calls) - 1} more calls" if len(calls) > 1 else ""
     return ": ".join(filter(None, [head + source, schedule, " + ".join(calls[0]) + more]))

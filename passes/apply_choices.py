@@ -87,5 +87,5 @@ def _algorithm(program: Program, choices: Choices, op: OnnxOp) -> str | None:
         return None
     can = ", ".join(applicable_algorithms(op, target, strict))
     why = f"the algorithm '{name}' cannot do this convolution, only {can}"
-    program.warnings.append(f"{choices.origin(signature)}: {why}: the heuristic chooses for {signature}")
+    program.warnings.append(f"{choices.origin(signature, 'algorithm')}: {why}: the heuristic chooses for {signature}")
     return None

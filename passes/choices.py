@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 
 class Choices:
@@ -16,12 +16,16 @@ class Choices:
         """The algorithm of the convolution with this signature, where one is known."""
         return None
 
+    def fusion(self, signature: str) -> Sequence[int] | None:
+        """The operators after which the kernel with this signature falls apart, where that is known; (): nowhere."""
+        return None
+
     def gain(self, signature: str) -> float | None:
         """How many times as fast as the heuristic's the algorithm for this signature is, where that was measured."""
         return None
 
-    def origin(self, signature: str) -> str:
-        """Where the choice for this signature stands, for messages: `records.jsonl:3`."""
+    def origin(self, signature: str, what: str) -> str:
+        """Where the choice of this kind ("schedule", …) stands, for messages: `records.jsonl:3`."""
         return "a choice"
 
     def nearest(self, signature: str) -> str | None:

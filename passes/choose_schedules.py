@@ -89,7 +89,7 @@ class _Chooser:
             return None
         why = refusal(kernel, schedule, self.target)
         if why is not None:
-            place = self.choices.origin(signature)
+            place = self.choices.origin(signature, "schedule")
             self.program.warnings.append(f"{place}: {why}: the heuristic chooses the schedule of {signature}")
             return None
         return schedule

@@ -3,7 +3,7 @@
 `notes["report"]` = {"model_bytes", "objective", "memory", "gains": {weight: how many times as fast by the estimate},
 "kernels": [{kind, algorithm, source, schedule, calls: [[node, …], …]}, …]}: a kernel once, in the order of its first
 call, with each call's nodes. Source: where the schedule came from (heuristic, record or override), for kernels with a
-schedule; algorithm_source likewise, where it was not the heuristic.
+schedule; algorithm_source likewise, where it was not the heuristic, and fusion_source of kernels that are parts of one.
 """
 
 from __future__ import annotations
@@ -55,6 +55,8 @@ def _describe(program: Program, symbol: str, kernel: KernelFunction, nodes: list
         sources = [asked[node] for node in nodes if node in asked]
         if sources:
             described["algorithm_source"] = sources[-1]
+    if symbol in program.notes.get("fusion", {}):
+        described["fusion_source"] = program.notes["fusion"][symbol]
     source = program.notes.get("choices", {}).get(symbol)
     if source is not None:
         described["source"] = source

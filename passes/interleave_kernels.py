@@ -28,11 +28,12 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.band_plan import ALIGNMENT, BandPlan, band_plan
 from onnxc.passes.choose_schedules import set_schedule
 from onnxc.passes.contract import Program, transforms
-from onnxc.passes.kernel_calls import callee_of, kernel_calls
+from onnxc.passes.kernel_calls import callee_of, kernel_calls, nodes_of
 from onnxc.passes.kernels.kernel_function import KernelFunction, launch_of
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.row_order import RowOrder
 from onnxc.passes.kernels.scalars import byte_width
+from onnxc.passes.overrides import APART, asked, overrides
 from onnxc.passes.rewriting import move_into
 
 LARGE = 2  # what takes more than this part of L2 is read from L3: it was followed there by what else was written
@@ -94,8 +95,14 @@ def interleave_kernels(program: Program) -> None:
 def _turns(program: Program, kernels: dict[str, KernelFunction]) -> dict[ir.Value, Turn]:
     """By their results the calls of main that may take turns, in order."""
     taken = {symbol: _turn_taker(kernel) for symbol, kernel in kernels.items()}
-    calls = kernel_calls(program.module)
+    calls = [call for call in kernel_calls(program.module) if not _apart(program, call)]
     return {call.results[0]: Turn(call, *found) for call in calls if (found := taken[callee_of(call)]) is not None}
+
+
+def _apart(program: Program, call: ir.Operation) -> bool:
+    """Whether the user wants one of its nodes to be computed by itself."""
+    wanted = [asked(program, node, "fusion") for node in nodes_of(call)] if overrides(program) else []
+    return any(override is not None and override.fusion == APART for override in wanted)
 
 
 def _turn_taker(kernel: KernelFunction) -> tuple[RowOrder, int, int] | None:

@@ -14,6 +14,7 @@ Keeps:   values, locations of calls.       Leaves: no `kernel.fused`.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from math import gcd
 
 from mlir import ir
@@ -91,21 +92,37 @@ def _outline(program: Program, fused: ir.Operation, known: dict[str, str]) -> No
     opaque = OpaqueDims(ir.StringAttr(fused.attributes["kind"]).value in LIMITED)
     body = fused.regions[0].blocks[0]
     ops = [view.operation for view in body.operations]
+    attributes = {"kernel.kind": fused.attributes["kind"], "kernel.root": fused.attributes["root"]}
+    if "rows" in fused.attributes:
+        attributes["kernel.rows"] = fused.attributes["rows"]
+    constants = [i for i, v in enumerate(fused.operands) if is_constant(v)]
+    if constants:  # they may be packed, so they are part of what the kernel is
+        attributes["kernel.constants"] = ir.DenseI64ArrayAttr.get(constants)
+    function = kernel_function(program, ops[:-1], list(body.arguments), list(ops[-1].operands), attributes, opaque)
+    text = str(function.operation)  # a short function of its own: printing it is linear
+    name = known.get(text)
+    if name is None:
+        name = known[text] = kernel_name(text)
+        function.attributes["sym_name"] = ir.StringAttr.get(name)
+    else:
+        function.operation.erase()
+    _call(fused, name, opaque, [node_name(op.location) for op in ops[:-1]])
+
+
+def kernel_function(
+    program: Program, ops: Sequence[ir.Operation], operands: Sequence[ir.Value], results: Sequence[ir.Value],
+    attributes: Mapping[str, ir.Attribute], opaque: OpaqueDims,
+) -> func.FuncOp:  # fmt: skip
+    """A function, not named yet, that computes copies of `ops` on its arguments, which stand for `operands`."""
     with ir.InsertionPoint(program.module.body), ir.Location.unknown():
-        arguments = [opaque.type(a.type) for a in body.arguments]
-        results = [opaque.type(r.type) for r in fused.results]
-        function = func.FuncOp("kernel", (arguments, results), visibility="private")
-        function.attributes["kernel.kind"] = fused.attributes["kind"]
-        function.attributes["kernel.root"] = fused.attributes["root"]
-        if "rows" in fused.attributes:
-            function.attributes["kernel.rows"] = fused.attributes["rows"]
-        constants = [i for i, v in enumerate(fused.operands) if is_constant(v)]
-        if constants:  # they may be packed, so they are part of what the kernel is
-            function.attributes["kernel.constants"] = ir.DenseI64ArrayAttr.get(constants)
+        types = [opaque.type(v.type) for v in operands], [opaque.type(v.type) for v in results]
+        function = func.FuncOp("kernel", types, visibility="private")
+        for name, attribute in attributes.items():
+            function.attributes[name] = attribute
         entry = function.add_entry_block()
-        mapping = dict(zip(body.arguments, entry.arguments, strict=True))
+        mapping = dict(zip(operands, entry.arguments, strict=True))
         with ir.InsertionPoint(entry):
-            for op in ops[:-1]:
+            for op in ops:
                 copy = ir.Operation.create(
                     op.name,
                     results=[opaque.type(r.type) for r in op.results],
@@ -113,15 +130,13 @@ def _outline(program: Program, fused: ir.Operation, known: dict[str, str]) -> No
                     attributes=opaque.attributes(op),
                 )
                 mapping.update(zip(op.results, copy.results, strict=True))
-            func.ReturnOp([mapping[o] for o in ops[-1].operands])
-    text = str(function.operation)  # a short function of its own: printing it is linear
-    name = known.get(text)
-    if name is None:
-        name = known[text] = "k_" + hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
-        function.attributes["sym_name"] = ir.StringAttr.get(name)
-    else:
-        function.operation.erase()
-    _call(fused, name, opaque, [node_name(op.location) for op in ops[:-1]])
+            func.ReturnOp([mapping[v] for v in results])
+    return function
+
+
+def kernel_name(text: str) -> str:
+    """The name of the kernel whose function, still without it, has this text."""
+    return "k_" + hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
 def _call(fused: ir.Operation, name: str, opaque: OpaqueDims, nodes: list[str]) -> None:

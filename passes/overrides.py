@@ -1,4 +1,4 @@
-"""What the user asks of single nodes, by pattern: an algorithm, entries of the schedule, a precision, strictness."""
+"""What the user asks of single nodes, by pattern: an algorithm, a schedule, a precision, strictness, fusion."""
 
 from __future__ import annotations
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 #: what a node may be asked to compute in; HIGHEST: at least f32, in the plain order, with its own weights
 HIGHEST = "highest"
 PRECISIONS = ("f64", "f32", HIGHEST)
+#: a kernel of its own, or all in one kernel that the heuristic puts there
+APART, FUSED = "apart", "fused"
 
 
 @dataclass(frozen=True)
@@ -31,6 +33,7 @@ class Override:
     schedule: Mapping[str, int | str] = field(default_factory=dict)
     precision: str | None = None
     strict: bool = False
+    fusion: str | None = None
 
     @property
     def plain(self) -> bool:
@@ -62,10 +65,16 @@ def keeps_its_own(program: Program, node: str) -> bool:
 
 
 def warn_of_strangers(program: Program, nodes: Iterable[str]) -> None:
-    """Warns of patterns that match none of the model's nodes, with close names."""
+    """Warns of patterns that match none of the model's nodes, with close names.
+
+    `notes["named"]`: of each other, by its origin, a node that it matches."""
     names = sorted(set(nodes) - {""})
+    named: dict[str, str] = program.notes.setdefault("named", {})
     for override in overrides(program):
-        if not any(map(override.matches, names)):
+        match = next(filter(override.matches, names), None)
+        if match is not None:
+            named.setdefault(override.origin, match)
+        else:
             close = difflib.get_close_matches(override.pattern, names, n=3, cutoff=0.4)
             hint = f" (close: {', '.join(close)})" if close else ""
             program.warnings.append(f"{override.origin}: no node is named '{override.pattern}'{hint}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from onnxc.passes.choices import Choices
@@ -44,13 +44,17 @@ class RecordedChoices(Choices):
         found = self._found.get((signature, "algorithm"))
         return None if found is None else found.choice["algorithm"]
 
+    def fusion(self, signature: str) -> Sequence[int] | None:
+        found = self._found.get((signature, "fusion"))
+        return None if found is None else found.choice["fusion"]
+
     def gain(self, signature: str) -> float | None:
         found = self._found.get((signature, "algorithm"))
         return None if found is None else found.gain
 
-    def origin(self, signature: str) -> str:
-        found = self._found.get((signature, "schedule")) or self._found.get((signature, "algorithm"))
-        return super().origin(signature) if found is None or not found.origin else found.origin
+    def origin(self, signature: str, what: str) -> str:
+        found = self._found.get((signature, what))
+        return super().origin(signature, what) if found is None or not found.origin else found.origin
 
     def nearest(self, signature: str) -> str | None:
         """Of those of the same kind: one that differs in sizes only, the closest; else the one closest in length."""

@@ -75,6 +75,7 @@ class Convolutions:
 
     def _mark(self, program: Program, algorithm: str = "") -> None:
         target, strict = program.options.target, self.options.strict
+        program.notes.pop("named", None)  # convolutions have names of their own here, which no pattern is for
         for number, op in enumerate(convolutions(program.module)):
             mark, signature = f"{op.node} (convolution {number})", conv_signature(op)
             op.op.location = ir.Location.name(mark)

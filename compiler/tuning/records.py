@@ -31,7 +31,8 @@ Key = tuple[str, str, int, str]
 
 @dataclass(frozen=True)
 class Record:
-    """One measured choice: `{"algorithm": NAME}` or `{"schedule": {…}}` for a signature on a target.
+    """One measured choice: `{"algorithm": NAME}`, `{"schedule": {…}}` or `{"fusion": [NUMBER, …]}`, the operators after
+    which a kernel falls apart, for a signature on a target.
 
     ns, default_ns   medians of the winner, and of the heuristic's choice measured beside it
     rounds, spread   how often both were measured, and how far the rounds' ratios lie apart
@@ -257,14 +258,20 @@ def _positive(entries: Mapping[str, Any], name: str) -> float:
 def _choice(choice: dict[str, Any]) -> Mapping[str, Any]:
     if set(choice) == {"algorithm"} and isinstance(choice["algorithm"], str):
         return choice
+    if set(choice) == {"fusion"} and isinstance(choice["fusion"], list) and all(map(_number, choice["fusion"])):
+        return choice
     schedule = choice.get("schedule")
     if set(choice) != {"schedule"} or not isinstance(schedule, dict) or not all(map(_small, schedule.values())):
-        raise Unusable("its 'choice' is neither an algorithm nor a schedule")
+        raise Unusable("its 'choice' is neither an algorithm nor a schedule nor where a kernel ends")
     return choice
 
 
 def _small(entry: object) -> bool:
-    return isinstance(entry, str) or (isinstance(entry, int) and not isinstance(entry, bool) and abs(entry) < LARGEST)
+    return isinstance(entry, str) or _number(entry)
+
+
+def _number(entry: object) -> bool:
+    return isinstance(entry, int) and not isinstance(entry, bool) and abs(entry) < LARGEST
 
 
 def _contradiction(kept: Record, one: Record, other: Record) -> str:

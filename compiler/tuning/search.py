@@ -97,9 +97,9 @@ class Search:
             return
         self._profile(tasks, until)
         states = [_begin(task, known(task)) for task in sorted(tasks, key=lambda t: -t.weight) if task.ns]
-        before = {state.task.signature: state for state in self.states}
+        before = {state.task.problem: state for state in self.states}
         for state in states:  # of a problem that comes again what it has gained so far counts
-            if (earlier := before.pop(state.task.signature, None)) is not None:
+            if (earlier := before.pop(state.task.problem, None)) is not None:
                 state.figures = earlier.figures
         self.states = [*before.values(), *states]
         queue = sorted(states, key=lambda state: state.best != 0)

@@ -44,7 +44,7 @@ class Call:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A choice as records have it ({"schedule": …} or {"algorithm": …}), and the calls that it comes to.
+    """A choice as records have it ({"schedule": …}, {"algorithm": …}, {"fusion": …}), and the calls that it comes to.
 
     `tolerance`: how far its results may be from the first candidate's, as a share of their scale; 0: not by one bit.
     """
@@ -71,8 +71,13 @@ class Task:
 
     @property
     def what(self) -> str:
-        """What is chosen: "schedule" or "algorithm"."""
+        """What is chosen: "schedule", "algorithm" or "fusion"."""
         return next(iter(self.candidates[0].choice))
+
+    @property
+    def problem(self) -> tuple[str, str]:
+        """Signature and what is chosen: one kernel's schedule is another problem than where it ends."""
+        return self.signature, self.what
 
     @property
     def weight(self) -> float:

@@ -1,4 +1,4 @@
-"""This file tunes a model: convolutions' algorithms first, then the schedules of the kernels that come of them.
+"""This file tunes a model: algorithms of convolutions, schedules of the kernels that come of them, where these end.
 
 Wherever it stops, the records written so far are good; in the end they must have made the model as a whole no slower.
 """
@@ -25,6 +25,7 @@ from onnxc.runtime import InferenceSession
 from onnxc.targets import target_for
 from onnxc.tuning.bundle import BundleWriter, Portion
 from onnxc.tuning.extraction import Lowered, lower
+from onnxc.tuning.fusion import fusion_tasks
 from onnxc.tuning.problems import Convolutions, kernel_tasks
 from onnxc.tuning.program import PROGRAM
 from onnxc.tuning.records import FORMAT as RECORDS
@@ -39,6 +40,8 @@ NEAR = 1.25  # times as slow as the best: an algorithm that may be the best with
 FOR_RIVALS = 0.2  # of the time that is left after algorithms, at most
 COLD_BYTES = 96 << 20  # of weights: reading more than that comes from memory on any CPU that we know
 FOR_ALGORITHMS = 0.35  # of the time, at most
+FOR_FUSION = 0.1  # of the time, at most, and …
+FUSION = 1.5  # seconds a kernel
 FOR_COMPARISON = 0.2  # of the time, and not more than …
 LONGEST_COMPARISON = 30.0  # seconds
 COMPARISON = 5.0  # seconds that running both takes
@@ -106,14 +109,27 @@ class Tuner:
         near = {s.task.signature: s.rivals(NEAR)[:1] for s in search.states}
         near = {signature: rivals for signature, rivals in near.items() if rivals}
         left = end - time.monotonic()
-        kernels = kernel_tasks(self._lower(self._found_so_far("algorithm"), end))
-        search.explore(kernels, end - (FOR_RIVALS * left if near else 0.0), self._known)
+        self._kernels(search, end - (FOR_RIVALS * left if near else 0.0))
         if near:
             self._again(search, convolutions, near, end)
 
+    def _kernels(self, search: Search, end: float) -> None:
+        """The schedules of kernels as they are fused, where these kernels end, and what then is called instead."""
+        lowered = self._lower(self._found_so_far("algorithm", "fusion"), end)
+        count = len(fusion_tasks(lowered))
+        search.explore(kernel_tasks(lowered), end - min(FOR_FUSION * self.budget, count * FUSION), self._known)
+        if not count:
+            return
+        before = {record.key for record in self.records if record.choice.get("fusion")}
+        search.explore(fusion_tasks(self._lower(self._found_so_far("algorithm", "schedule"), end)), end, self._known)
+        if any(record.choice.get("fusion") and record.key not in before for record in self.records):
+            tuned = {state.task.problem for state in search.states}
+            parts = kernel_tasks(self._lower(self._found_so_far("algorithm", "fusion"), end))
+            search.explore([task for task in parts if task.problem not in tuned], end, self._known)
+
     def _again(self, search: Search, convolutions: Convolutions, near: dict[str, list[str]], end: float) -> None:
         """Compares algorithms that were close once more, now with tuned kernels: the rivals' are tuned first."""
-        tuned = {state.task.signature for state in search.states}
+        tuned = {state.task.signature for state in search.states if state.task.what == "schedule"}
         states = {s.task.signature: s for s in search.states if s.task.signature in near}
         rivals = [(n, s.task) for s in states.values() for n in near[s.task.signature]]
         kernels: dict[str, Task] = {}
@@ -124,7 +140,7 @@ class Tuner:
         fresh = [task for signature, task in kernels.items() if signature not in tuned]
         search.explore(fresh, end - (end - time.monotonic()) / 3, self._known)
         among = {signature: {*near[signature], states[signature].chosen} for signature in near}
-        again = self._convolutions(self._found_so_far("schedule"), end, among)
+        again = self._convolutions(self._found_so_far("schedule", "fusion"), end, among)
         known = {signature: state.chosen for signature, state in states.items()}
 
         def found_before(task: Task) -> Candidate | None:
@@ -132,8 +148,8 @@ class Tuner:
 
         search.explore([t for t in again.tasks() if t.signature in near], end, found_before)
 
-    def _found_so_far(self, what: str) -> Records:
-        return Records(record for record in self.records if what in record.choice)
+    def _found_so_far(self, *what: str) -> Records:
+        return Records(record for record in self.records if not set(what).isdisjoint(record.choice))
 
     def _convolutions(
         self, records: Records, until: float, among: Mapping[str, Collection[str]] | None = None
@@ -151,7 +167,8 @@ class Tuner:
         Each may take its share of `budget` seconds to be measured.
         """
         plain = self._lower(self.records)
-        tasks = [*self._convolutions(Records(), math.inf).tasks(), *kernel_tasks(plain)]
+        whole = self._lower(Records(r for r in self.records if "fusion" not in r.choice))
+        tasks = [*self._convolutions(Records(), math.inf).tasks(), *fusion_tasks(whole), *kernel_tasks(plain)]
         seconds = budget / max(1, len(tasks))
         portions = [Portion(task, range(len(task.candidates)), seconds) for task in tasks]
         self.writer(plain, form).write(folder, portions)
@@ -178,7 +195,7 @@ class Tuner:
         """The candidate that an earlier record names."""
         key = (task.signature, self.target.key, self.threads, task.what)
         choice = next((record.choice for record in self.known if record.key == key), None)
-        if choice is None or task.what == "algorithm":
+        if choice is None or task.what != "schedule":
             return next((c for c in task.candidates if c.choice == choice), None)
         (call,) = task.candidates[0].calls
         return Candidate(choice, (call.with_schedule(choice["schedule"]),))

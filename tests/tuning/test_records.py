@@ -40,7 +40,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     choices = again.choices(TARGET)
     assert choices.schedule(SIGNATURE) == {"rows": 6, "vectors": 2} and choices.algorithm(SIGNATURE) is None
     assert choices.algorithm(WINOGRAD.signature) == "winograd4"
-    assert choices.origin(WINOGRAD.signature) == f"{tmp_path / 'r.jsonl'}:1"
+    assert choices.origin(WINOGRAD.signature, "algorithm") == f"{tmp_path / 'r.jsonl'}:1"
 
 
 @pytest.mark.parametrize(
