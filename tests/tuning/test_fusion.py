@@ -286,7 +286,7 @@ def test_the_tuner_looks_for_boundaries_between_tuned_kernels(tmp_path: Path, mo
                 assert not whole or str(schedules[0]["rows"]) in candidate.calls[0].text
 
     monkeypatch.setattr(tune.Search, "explore", explored)
-    monkeypatch.setattr(Tuner, "_finish", lambda self, folder: None)
+    monkeypatch.setattr(Tuner, "_finish", lambda self, folder: tune.Summary(self.records, 2, 4, 2, 1.0))
     with runner_for("local", tuner.target) as runner:
         tuner.run(runner, tmp_path / "bundles", 30.0)
     algorithms, kernels, ends, parts = asked
