@@ -31,6 +31,7 @@ from onnxc.passes.kernels.planes_problem import (
     patch_bytes,
     phases,
     problem,
+    reach,
 )
 from onnxc.passes.kernels.register_tiles import LATENCY, tile_registers
 from onnxc.passes.kernels.schedule_space import distinct, interleaved
@@ -38,6 +39,7 @@ from onnxc.passes.kernels.schedule_space import distinct, interleaved
 MOST_VECTORS = 8
 MOST_DEEP = 4  # rows of the result a unit: the copying is spread over them
 UNITS = 32  # at least, where there are so many rows
+USUAL = 112  # pixels of a run where a run tells how many there are: more are several runs, of fewer it takes a part
 
 
 @dataclass(frozen=True)
@@ -54,7 +56,7 @@ class PlanesSchedule:
 def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     p = problem(kernel.root)
     sums = contraction.arithmetic(p.elem, target)
-    width = p.out[-1] if isinstance(p.out[-1], int) else 1 << 16
+    width = p.out[-1] if isinstance(p.out[-1], int) else int(max(1, min(USUAL, dims.bounds(p.out[-1])[1])))
     runs = 1
     while patch_bytes(p, -(-width // runs)) > PATCH_BYTES and width // runs > RUN:
         runs += 1
@@ -160,10 +162,10 @@ class _Emitter:
                 rest = im.floordiv(rest, extent)
             self.group, self.image = im.mod(rest, p.group), im.floordiv(rest, p.group)
             self.first, self.top = im.mul(number, s.run), im.mul(block, s.deep)
-            self._fill()
             whole = b.divides(s.run, self.out[-1])
             self.count = s.run if whole else im.minimum(im.sub(self.out[-1], self.first), s.run)
             vectors = im.ceildiv(self.count, s.lanes)
+            self._fill(self.length if whole else im.add(im.mul(vectors, s.lanes), reach(p)))
             with b.loop(0, im.minimum(im.sub(self.out[-2], self.top), s.deep)) as self.row:
                 tiles = im.ceildiv(vectors, s.vectors)
                 contraction.row_tiles(b, vectors, s.vectors, 0, tiles, self._column_tile)
@@ -214,8 +216,8 @@ class _Emitter:
         zeros = [self.sums.zero()] * (rows * vectors)
         return contraction.sum_products(self.b, self.sums, rows, vectors, 0, self.terms, load, zeros)
 
-    def _fill(self) -> None:
-        """Copies the lines that the taps meet; zeros where they lie outside x."""
+    def _fill(self, length: im.Index) -> None:
+        """Copies the lines that the taps meet, `length` elements of each; zeros where they lie outside x."""
         b, p = self.b, self.p
         first_channel = im.add(im.mul(self.image, p.group * p.channels), im.mul(self.group, p.channels))
         left = im.sub(im.mul(self.first, p.strides[-1]), p.pads[-1])
@@ -233,7 +235,7 @@ class _Emitter:
             width = im.select(inside, self.size[-1], 0)
             source = im.mul(row, self.size[-1])
             line = im.mul(im.add(im.mul(channel, lead), tap), len(self.phases) * self.length)
-            with b.loop(0, self.length, self.s.lanes) as place:
+            with b.loop(0, length, self.s.lanes) as place:
                 self._copy(source, width, im.add(left, im.mul(place, p.strides[-1])), im.add(line, place))
 
     def _copy(self, source: im.Index, width: im.Index, column: im.Index, place: im.Index) -> None:

@@ -78,10 +78,14 @@ def phases(p: Conv) -> list[int]:
     return sorted({tap * p.dilations[-1] % p.strides[-1] for tap in range(p.kernel[-1])})
 
 
+def reach(p: Conv) -> int:
+    """Elements of a line behind a pixel's own that its taps meet."""
+    return (p.kernel[-1] - 1) * p.dilations[-1] // p.strides[-1]
+
+
 def line_length(p: Conv, run: int) -> int:
     """Elements that a line of the patch holds for so many pixels."""
-    reach = (p.kernel[-1] - 1) * p.dilations[-1] // p.strides[-1]
-    return -(-(-(-run // 16) * 16 + reach) // 16) * 16
+    return -(-(-(-run // 16) * 16 + reach(p)) // 16) * 16
 
 
 def patch_bytes(p: Conv, run: int, deep: int = 1) -> int:

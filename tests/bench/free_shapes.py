@@ -30,7 +30,7 @@ from onnxc.options import Options
 
 COLD_BYTES = 12 << 20  # of weights: several times L2
 HEADS, WIDTH = 12, 64
-Dims = Sequence[int | str]
+Dims = Sequence[int | str | None]
 
 
 @dataclass(frozen=True)
@@ -87,11 +87,48 @@ def recurrent(op: str, gates: int, size: int) -> ModelProto:
     return _model([node], {"x": ("S", "B", size)}, {"y": ("S", 1, "B", size)}, weights)
 
 
-def conv(channels: int, filters: int, window: int) -> ModelProto:
-    """An image [1, channels, H, W], padded so that it keeps its size."""
-    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=[window // 2] * 4)
-    weights = {"w": _numbers(filters, channels, window, window)}
-    return _model([node], {"x": (1, channels, "H", "W")}, {"y": (1, filters, "H", "W")}, weights)
+def dense(k: int, n: int) -> ModelProto:
+    """x [M, k] through a layer with bias and activation."""
+    nodes = [helper.make_node("Gemm", ["x", "w", "b"], ["sums"]), helper.make_node("Relu", ["sums"], ["y"])]
+    return _model(nodes, {"x": ("M", k)}, {"y": ("M", n)}, {"w": _numbers(k, n), "b": _numbers(n)})
+
+
+def batched(batch: int, k: int) -> ModelProto:
+    """a [batch, M, k] by b [batch, k, M]."""
+    node = helper.make_node("MatMul", ["a", "b"], ["y"])
+    return _model([node], {"a": (batch, "M", k), "b": (batch, k, "M")}, {"y": (batch, "M", "M")}, {})
+
+
+def conv(channels: int, filters: int, window: int, stride: int = 1, group: int = 1) -> ModelProto:
+    """An image [1, channels, H, W], padded so that it keeps its size but for the stride."""
+    pads, strides = [window // 2] * 4, [stride] * 2
+    node = helper.make_node("Conv", ["x", "w"], ["y"], pads=pads, strides=strides, group=group)
+    weights = {"w": _numbers(filters, channels // group, window, window)}
+    return _model([node], {"x": (1, channels, "H", "W")}, {"y": (1, filters, None, None)}, weights)
+
+
+def block(channels: int, wide: int) -> ModelProto:
+    """An inverted residual: expand, depthwise 3×3, project, each but the last with an activation."""
+    nodes = [
+        helper.make_node("Conv", ["x", "expand"], ["wide"]),
+        helper.make_node("Relu", ["wide"], ["wide+"]),
+        helper.make_node("Conv", ["wide+", "depthwise"], ["deep"], pads=[1] * 4, group=wide),
+        helper.make_node("Relu", ["deep"], ["deep+"]),
+        helper.make_node("Conv", ["deep+", "project"], ["narrow"]),
+        helper.make_node("Add", ["narrow", "x"], ["y"]),
+    ]
+    weights = {
+        "expand": _numbers(wide, channels, 1, 1),
+        "depthwise": _numbers(wide, 1, 3, 3),
+        "project": _numbers(channels, wide, 1, 1),
+    }
+    return _model(nodes, {"x": (1, channels, "H", "W")}, {"y": (1, channels, "H", "W")}, weights)
+
+
+def pool(op: str, channels: int, **attributes) -> ModelProto:
+    """An image [1, channels, H, W]."""
+    node = helper.make_node(op, ["x"], ["y"], **attributes)
+    return _model([node], {"x": (1, channels, "H", "W")}, {"y": (1, channels, None, None)}, {})
 
 
 def families() -> Iterator[Family]:
@@ -111,11 +148,28 @@ def families() -> Iterator[Family]:
     images = [{"H": side, "W": side} for side in (7, 14, 56)]
     yield Family("conv 1x1 128", lambda: conv(128, 128, 1), images)
     yield Family("conv 3x3 64", lambda: conv(64, 64, 3), images)
+    yield from more_families(images)
+
+
+def more_families(images: Sequence[Mapping[str, int]]) -> Iterator[Family]:
+    yield Family("gemm 512x512 relu", lambda: dense(512, 512), [{"M": m} for m in (1, 8, 64)])
+    yield Family("batched 12x64", lambda: batched(12, 64), [{"M": m} for m in (8, 33, 128)])
+    yield Family("conv 3x3/2 64", lambda: conv(64, 128, 3, 2), images)
+    yield Family("conv 1x1/2 128", lambda: conv(128, 256, 1, 2), images)
+    yield Family("conv 5x5 32", lambda: conv(32, 32, 5), images)
+    yield Family("conv 3x3/2 3", lambda: conv(3, 32, 3, 2), [{"H": side, "W": side} for side in (32, 64, 224)])
+    yield Family("depthwise 3x3 96", lambda: conv(96, 96, 3, 1, 96), images)
+    yield Family("depthwise 5x5/2 96", lambda: conv(96, 96, 5, 2, 96), images)
+    yield Family("inverted 24x144", lambda: block(24, 144), images)
+    window = {"kernel_shape": [3, 3], "strides": [2, 2], "pads": [1] * 4}
+    yield Family("max pool 3x3/2 64", lambda: pool("MaxPool", 64, **window), images)
+    yield Family("average pool 64", lambda: pool("GlobalAveragePool", 64), images)
 
 
 def compiled(family: Family, dims: Mapping[str, int], folder: Path) -> Path:
     """The artefact with these dims fixed, from `folder` if it is there."""
-    path = folder / f"{'_'.join([*family.name.split(), *(f'{k}{v}' for k, v in dims.items())])}.so"
+    words = [*family.name.replace("/", " by ").split(), *(f"{k}{v}" for k, v in dims.items())]
+    path = folder / f"{'_'.join(words)}.so"
     if not path.exists():
         compile_model(family.build(), path, Options(mcpu="native", dims=dict(dims)))
     return path

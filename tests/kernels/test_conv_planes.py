@@ -2,6 +2,12 @@
 
 import numpy as np
 import pytest
+from mlir import ir
+
+from onnxc.dialects import onnx
+from onnxc.passes.kernels import conv_planes
+from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.targets import target_for
 
 from .harness import run
 from .test_conv import reference
@@ -84,3 +90,28 @@ def test_planes(case, dynamic, mcpu):
 def test_other_elements(elem):
     check(**CASES[0], elem=elem)
     check(**CASES[5], elem=elem)
+
+
+@pytest.mark.parametrize("channels, filters, group, window", [(3, 32, 1, 3), (96, 96, 96, 5), (128, 256, 1, 1)])
+def test_widths_that_only_a_run_tells_are_usual_ones(channels, filters, group, window):
+    """The tile and run of an image of just that width, not as many pixels as a patch holds."""
+
+    def chosen(x: str, y: str) -> dict:
+        w = f"tensor<{filters}x{window}x{window}x{channels // group}xf32>"
+        pads = ", ".join([str(window // 2)] * 4)
+        text = f"""func.func private @k(%x: {x}, %w: {w}) -> {y}
+            attributes {{kernel.kind = "conv_planes", kernel.root = "kernel.conv_planes"}} {{
+          %0 = "kernel.conv_planes"(%x, %w) {{strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>,
+            pads = array<i64: {pads}>, group = {group} : i64}} : ({x}, {w}) -> {y}
+          return %0 : {y} }}"""
+        with onnx.new_context(), ir.Location.unknown():
+            module = ir.Module.parse(text)
+            kernel = KernelFunction.of(module.body.operations[0])
+            found = conv_planes.choose(kernel, target_for("znver4", "x86_64"))
+            return {name: found[name] for name in ("rows", "vectors", "lanes", "run")}
+
+    sides = (f'1, {channels}, "H", "W"', f'1, {filters}, "h", "w"')
+    free = [f"tensor<1x{c}x?x?xf32, [{s}]>" for c, s in zip((channels, filters), sides, strict=True)]
+    side = conv_planes.USUAL
+    known = [f"tensor<1x{c}x{n}x{n}xf32>" for c, n in ((channels, 2 * side), (filters, side))]
+    assert chosen(*free) == chosen(*known)
