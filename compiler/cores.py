@@ -27,6 +27,7 @@ class Core:
     far, memory   bytes that a core reads in a nanosecond from the cache behind L2, and from memory
     halves   whether 512-bit vectors take two pipes of 256 bits at once ("Software Optimization Guide for the AMD Zen4
              Microarchitecture", 57647), so that code with narrow ones does as much; only for cores that were measured
+    reads_ahead   whether hardware brings a stream so early that asking for it costs more than it gains
     """
 
     fma_bits: int
@@ -36,6 +37,7 @@ class Core:
     far: float
     memory: float
     halves: bool = False
+    reads_ahead: bool = False
 
     @property
     def gigaflops(self) -> float:
@@ -44,9 +46,17 @@ class Core:
 
 
 def _core(
-    fma_bits: int, gigahertz: float, l1: int, l2: int, far: float = 28, memory: float = 14, *, halves: bool = False
+    fma_bits: int,
+    gigahertz: float,
+    l1: int,
+    l2: int,
+    far: float = 28,
+    memory: float = 14,
+    *,
+    halves: bool = False,
+    reads_ahead: bool = False,
 ) -> Core:
-    return Core(fma_bits, gigahertz, l1 << 10, l2 << 10, far, memory, halves)
+    return Core(fma_bits, gigahertz, l1 << 10, l2 << 10, far, memory, halves, reads_ahead)
 
 
 # A CPU of which only the level or the architecture is known: as wide as most of those sold, the smallest usual caches
@@ -61,13 +71,13 @@ _KINDS: tuple[tuple[Core, str], ...] = (
     (_core(1024, 2.7, 32, 1024), "skylake-avx512 skx cascadelake cooperlake"),
     (_core(1024, 2.7, 48, 1280), "icelake-server"),
     (_core(1024, 2.7, 48, 2048), "sapphirerapids emeraldrapids graniterapids graniterapids-d diamondrapids"),
-    (_core(1024, 3.7, 48, 1024, 53, 29), "znver5"),
+    (_core(1024, 3.7, 48, 1024, 53, 29, reads_ahead=True), "znver5"),
     # one of 512, or two of 256
     (_core(512, 3.0, 32, 256), "cannonlake"),
     (_core(512, 3.5, 48, 512), "icelake-client rocketlake"),
     (_core(512, 3.5, 48, 1280), "tigerlake"),
-    (_core(512, 3.7, 32, 1024, 53, 29, halves=True), "znver4"),
-    (_core(512, 3.3, 32, 512, 53, 29), "znver2 znver3"),
+    (_core(512, 3.7, 32, 1024, 53, 29, halves=True, reads_ahead=True), "znver4"),
+    (_core(512, 3.3, 32, 512, 53, 29, reads_ahead=True), "znver2 znver3"),
     (_core(512, 3.0, 32, 256), "haswell broadwell skylake"),
     (_core(512, 3.5, 48, 1280), "alderlake"),
     (_core(512, 3.5, 48, 2048), "raptorlake meteorlake"),
@@ -76,7 +86,7 @@ _KINDS: tuple[tuple[Core, str], ...] = (
     # four of 128
     (_core(512, 2.5, 32, 1024), "clearwaterforest"),
     # two of 128 in one cycle, whatever vectors code has
-    (_core(256, 3.3, 32, 512, 53, 29), "znver1"),
+    (_core(256, 3.3, 32, 512, 53, 29, reads_ahead=True), "znver1"),
     (_core(256, 2.5, 32, 512), "gracemont"),
     (_core(256, 2.5, 32, 1024), "sierraforest grandridge"),
     # NEON: four pipes, two, one

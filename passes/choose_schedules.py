@@ -5,24 +5,27 @@ After:   … {kernel.kind = "matmul", kernel.schedule = {mr = 6, …}, kernel.ex
 The schedule is what tuning has found for the kernel's signature (`options.choices`), else what the kind's heuristic
 chooses for the shapes and the target; entries in the attribute `schedule` of the kernel's root are laid over either.
 Threads may divide the extent, a unit of which takes about that many picoseconds (and `kernel.round`: of which so many
-units are independent). `notes["choices"]`: kernel → heuristic, record or override.
+units are independent). `notes["choices"]`: kernel → heuristic, record or override. Where the model's weights are too
+many to stay in caches from run to run, kernels that have some are marked `kernel.streams_weights` before.
 Keeps: everything else.      Leaves: no attribute `schedule` on an op.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import ModuleType
 
 from mlir import ir
 
 from onnxc.dialects.errors import OnnxcError
 from onnxc.dialects.levels import KERNELS
+from onnxc.dialects.onnx import is_constant
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.fusion_rules import short
-from onnxc.passes.kernel_calls import calls_by_kernel, nodes_of
+from onnxc.passes.kernel_calls import callee_of, calls_by_kernel, kernel_calls, nodes_of
 from onnxc.passes.kernels.kernel_function import KernelFunction, read_schedule, schedule_attribute, set_launch
 from onnxc.passes.kernels.kinds import KINDS
+from onnxc.passes.kernels.prefetching import MEMORY_BYTES
 from onnxc.passes.kernels.schedule_rules import refusal
 from onnxc.passes.overrides import Override, asked
 from onnxc.passes.signatures import kernel_signature
@@ -34,10 +37,12 @@ Schedule = Mapping[str, int | str]
 def choose_schedules(program: Program) -> None:
     """See the file's docstring. OnnxcError where a node asks for what its kernel cannot do."""
     chooser = _Chooser(program)
-    for function in program.module.body.operations:
-        if "kernel.kind" not in function.attributes:
-            continue
-        kernel = KernelFunction.of(function)
+    functions = [f for f in program.module.body.operations if "kernel.kind" in f.attributes]
+    kernels = [KernelFunction.of(function) for function in functions]
+    stream = _weight_bytes(program, kernels) > MEMORY_BYTES
+    for kernel in kernels:
+        if stream and kernel.constants:
+            kernel.func.attributes["kernel.streams_weights"] = ir.UnitAttr.get()
         kind = KINDS[kernel.kind]
         if hasattr(kind, "choose"):
             set_schedule(kernel, kind, chooser.schedule(kernel, kind))
@@ -46,6 +51,15 @@ def choose_schedules(program: Program) -> None:
             raise chooser.refused(kernel, f"kernels of kind {kernel.kind} have no schedule")
         set_schedule(kernel, kind, None)
     chooser.tell()
+
+
+def _weight_bytes(program: Program, kernels: Sequence[KernelFunction]) -> int:
+    """Of all weights that contractions go through in a run, each once (no tables of which a few rows are taken)."""
+    contractions = {_symbol(kernel) for kernel in kernels if hasattr(KINDS[kernel.kind], "packings")}
+    calls = (call for call in kernel_calls(program.module) if callee_of(call) in contractions)
+    constants = (v.owner for call in calls for v in call.operands if is_constant(v))
+    keys = {ir.StringAttr(c.attributes["weight"]).value for c in constants if "weight" in c.attributes}
+    return sum(program.weights.nbytes(key) for key in keys)
 
 
 def set_schedule(kernel: KernelFunction, kind: ModuleType, schedule: Schedule | None) -> None:

@@ -24,6 +24,7 @@ from onnxc.passes.kernels.kernel_function import KernelFunction
 
 BLOCK = 512
 UNITS = 16  # enough for an even split over a few threads
+EVEN = 7  # units at least, where they are odd, that two threads share with 14 % of waiting at most
 TILES = 8  # through a panel at least: reading it again costs more than rows that do not stay in L2 (1.2× at K 3072)
 COSTLY = {"Erf", "Exp", "Gelu", "Mish", "Sigmoid", "Softplus", "Swish", "Tanh"}  # in an epilogue: tens of instructions
 Loader = Callable[[im.Index], tuple[Sequence[ir.Value], Sequence[ir.Value]]]
@@ -214,14 +215,20 @@ def tile_count(rows, height: int):
     return max(1, count) if isinstance(count, int) else count
 
 
-def tiles_a_unit(tiles: dims.Dim, panels: dims.Dim, tile_bytes: int, target, units: int = UNITS) -> int:
+def tiles_a_unit(
+    tiles: dims.Dim, panels: dims.Dim, tile_bytes: int, target, units: int = UNITS, copied: bool = False
+) -> int:
     """How many row tiles go through a panel before the next: their rows stay in L2, and all threads find work, which
-    takes `units`."""
-    most = max(TILES, target.l2_bytes // 4 // max(1, tile_bytes))
+    takes `units`. `copied`: each unit copies its panel first, which costs 3 to 11 % where it is done twice or more, so
+    there are only as many units as two threads can share."""
+    most = max(TILES, target.l2_bytes // (2 if copied else 4) // max(1, tile_bytes))
     if not isinstance(tiles, int):
         return int(max(1, min(most, units, dims.bounds(tiles)[1])))
     pieces = -(-units // panels) if isinstance(panels, int) and panels else 1
-    return max(1, min(most, -(-tiles // pieces)))
+    if copied and pieces > 1:
+        pieces = 1 if panels % 2 == 0 or panels >= EVEN else 2
+    group = max(1, min(most, -(-tiles // pieces)))
+    return -(-tiles // max(1, -(-tiles // group))) if copied else group
 
 
 def panel_start(buffer, batch: Sequence[im.Index], panel: im.Index) -> im.Index:

@@ -63,7 +63,8 @@ def _choose_direct(kernel: KernelFunction, p: Conv, target, panel: int = 0) -> d
     once = bool(packed) and _weights_leave_cache(p, target)
     group = contraction.tiles_a_unit(tiles, panels, pixel_bytes * rows, target, FEWER if once else contraction.UNITS)
     wider = panel if panel != width else 0
-    ahead = prefetching.prefetch_distance(group if isinstance(tiles, int) else 1, rows) if packed and not wider else 0
+    together, line = group if isinstance(tiles, int) else 1, width * scalars.byte_width(p.elem)
+    ahead = prefetching.prefetch_distance(together, rows, line, kernel, target) if packed and not wider else 0
     order = "columns" if once and isinstance(tiles, int) and group < tiles else "rows"
     return entries(ConvSchedule(rows, vectors, lanes, group, packed, ahead, panel=wider, order=order))
 

@@ -84,7 +84,9 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
         slices = max(1, min(wanted, p.filters // max(LEAST_FILTERS, vectors * lanes), PIECES))
     else:
         slices = 1
-    return asdict(Im2colSchedule(rows, vectors, lanes, group, slices, prefetching.prefetch_distance(group, rows)))
+    line = vectors * lanes * scalars.byte_width(p.elem)
+    ahead = prefetching.prefetch_distance(group, rows, line, kernel, target)
+    return asdict(Im2colSchedule(rows, vectors, lanes, group, slices, ahead))
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
@@ -186,7 +188,7 @@ class _Emitter:
         def load(k: im.Index):
             if s.prefetch:
                 prefetching.prefetch_panels(
-                    self.w, panel, self.w.strides[1], s.width, s.prefetch, s.group, number, terms, k
+                    self.w, panel, self.w.strides[1], s.width, s.prefetch, s.group, number, terms, k, b.target
                 )
             at, row = im.add(line, k), im.add(panel, im.mul(k, s.width))
             return (

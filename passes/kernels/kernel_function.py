@@ -125,6 +125,11 @@ class KernelFunction:
         return "kernel.packed" in self.func.attributes
 
     @property
+    def streams_weights(self) -> bool:
+        """Whether its constants come from memory in each run: those of the model do not stay in caches."""
+        return "kernel.streams_weights" in self.func.attributes
+
+    @property
     def schedule(self) -> dict[str, int | str]:
         return read_schedule(self.func, "kernel.schedule")
 

@@ -69,13 +69,13 @@ def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | st
     most = COPY_BYTES // max(1, terms * sums.lanes * scalars.byte_width(sums.compute)) if copied else MOST_VECTORS
     most, costly = max(1, min(most, MOST_VECTORS)), contraction.has_costly_epilogue(kernel)
     about, apart = int(max(1, min(UNKNOWN, most_rows))), 0 if p.trans_a else p.k * scalars.byte_width(p.elem)
-    tile = best_tile(p.rows, p.n, sums.lanes, target, p.k, about, most, apart, costly=costly, panel=panel)
-    rows, vectors, lanes = tile
-    k = p.k if isinstance(p.k, int) else 512
+    more = {"costly": costly, "panel": panel, "few": bool(packed)}
+    rows, vectors, lanes = best_tile(p.rows, p.n, sums.lanes, target, p.k, about, most, apart, **more)
+    k, width = p.k if isinstance(p.k, int) else 512, vectors * lanes
     tiles = contraction.tile_count(p.rows, rows)
-    width = vectors * lanes
     panels = (p.n + (width - 1)) // width * dims.product(p.batch)
-    group = contraction.tiles_a_unit(tiles, panels, max(1, k * scalars.byte_width(p.elem)) * rows, target)
+    tile_bytes = max(1, k * scalars.byte_width(p.elem)) * rows
+    group = contraction.tiles_a_unit(tiles, panels, tile_bytes, target, copied=bool(copied))
     chunk = 0
     most_tiles = CHUNK_BYTES // (rows * width * scalars.byte_width(sums.compute))
     if copied and not (isinstance(p.k, int) and p.k <= contraction.BLOCK):
@@ -84,14 +84,8 @@ def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | st
         chunk = CHUNK
     ahead, wider = copied, panel if panel != width else 0
     if packed:
-        size = scalars.byte_width(p.elem) * dims.product((*p.batch, p.k, p.n))
-        row = width * scalars.byte_width(p.elem)
-        ahead = (
-            prefetching.stream_distance(size, row, target)
-            if p.rows == 1
-            else prefetching.prefetch_distance(group, rows)
-        )
-    ahead = 0 if wider else ahead
+        line = width * scalars.byte_width(p.elem)
+        ahead = 0 if wider else prefetching.prefetch_distance(group, rows, line, kernel, target)
     return entries(MatmulSchedule(rows, vectors, lanes, group, packed, ahead, chunk, copied, wider))
 
 
@@ -150,17 +144,17 @@ class _Emitter:
         self.row_dims = [b.dim(d) for d in p.row_dims]
         self.one_axis = not self.batch and contraction.rows_are_one_axis(b.kernel)
         self.exact = dims.mod(p.n, s.width) == 0
-        self.shares = s.group if isinstance(p.rows, int) else im.minimum(s.group, im.maximum(self.tiles, 1))
+        self.free = not isinstance(p.rows, int)
+        self.shares = im.minimum(s.group, im.maximum(im.floordiv(self.rows, s.rows), 1)) if self.free else s.group
         if s.chunk:
             self.partial = self.sums.room(s.group * s.rows * s.width)
         # where there is a tile for each number of rows left over, a copy of a long epilogue for each row is too much
-        loop = s.apart or (not isinstance(p.rows, int) and contraction.has_costly_epilogue(b.kernel))
+        loop = s.apart or (self.free and contraction.has_costly_epilogue(b.kernel))
         self.room = self.sums.room(s.rows * s.width) if loop else None
         if s.copied:
             self.copy = PanelCopy.make(self.sums, s.chunk or p.k, s.width)
         self.a = p.left(b, self.ev)
         self.right = None if s.packed else p.right(b, self.ev)
-        self.tile_rows = s.rows
         self.copying = False
 
     def run(self) -> None:
@@ -176,11 +170,10 @@ class _Emitter:
             first = im.mul(group, s.group)
             last = im.minimum(im.add(first, s.group), self.tiles)
             column = im.mul(panel, s.width)
-            columns = [im.add(column, v * s.lanes) for v in range(s.vectors)]
+            self.columns = [im.add(column, v * s.lanes) for v in range(s.vectors)]
             masks = contraction.column_masks(s.lanes, s.vectors, self.n, column, self.exact)
-            lanes = [Lanes(s.lanes, self.p.result_rank - 1 if self.p.has_n else None, m) for m in masks]
-            self.columns, self.lanes = columns, lanes
-            load_b = self._panel(batch, panel, columns, masks)
+            self.lanes = [Lanes(s.lanes, self.p.result_rank - 1 if self.p.has_n else None, m) for m in masks]
+            load_b = self._panel(batch, panel, masks)
 
             self.start: im.Index = 0
             if s.chunk:
@@ -194,9 +187,13 @@ class _Emitter:
         b, s = self.b, self.s
 
         def tile(row: im.Index, rows: int) -> None:
-            with self.ev.scope():
-                self.tile_rows = rows
-                self._tile(batch, row, rows, load_b)
+            distances = [(s.prefetch, True)]
+            if self.free and s.packed:
+                line, alone = s.width * scalars.byte_width(self.p.elem), im.compare(self.tiles, "==", 1)
+                distances = prefetching.distances(s.prefetch, rows, s.rows, alone, line, b.kernel, b.target)
+            for self.ahead, condition in distances:
+                with b.when(condition), self.ev.scope():
+                    self._tile(batch, row, rows, load_b)
 
         def row_of_b(k: im.Index) -> list[ir.Value]:
             with self.ev.scope():
@@ -213,8 +210,6 @@ class _Emitter:
 
     def _tile(self, batch, row: im.Index, rows: int, load_b) -> None:
         load_a = self.a(batch, row, rows)
-        alone = rows == 1 and not isinstance(self.p.rows, int)  # perhaps the only row: B is a stream
-        self.ahead = 0 if alone else self.s.prefetch
 
         def load(k: im.Index):
             if self.s.copied and self.ahead:
@@ -238,11 +233,11 @@ class _Emitter:
         lines = [im.mod(im.add(row, r), self.s.group * self.s.rows) for r in range(rows)]
         places = [im.add(im.mul(line, self.s.width), v * self.s.lanes) for line in lines for v in range(self.s.vectors)]
         begins, type_, zero = im.compare(self.start, "==", 0), self.sums.type, self.sums.zero
-        so_far = [lambda at=at: self.partial.load_vector(at, self.s.lanes) for at in places]
-        before = [self.b.choose(begins, type_, zero, read) for read in so_far]
+        reads = [lambda at=at: self.partial.load_vector(at, self.s.lanes) for at in places]
+        before = [self.b.choose(begins, type_, zero, read) for read in reads]
         stop = im.minimum(im.add(self.start, self.s.chunk), self.k)
-        more = (before, self.start, self.s.unroll)
-        acc = contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, stop, load, *more)
+        sizes, more = (rows, self.s.vectors, stop), (before, self.start, self.s.unroll)
+        acc = contraction.sum_blocks(self.b, self.sums, *sizes, load, *more)
         ends = im.compare(stop, "==", self.k)
         with self.b.when(ends), self.ev.scope():
             self._store(batch, row, rows, acc)
@@ -266,11 +261,11 @@ class _Emitter:
     def _element(self, point, lanes: Lanes, total: ir.Value) -> ir.Value:
         return self.sums.narrow(self.p.scaled(self.b, self.ev, point, lanes, total, self.sums))
 
-    def _panel(self, batch, panel: im.Index, columns, masks):
+    def _panel(self, batch, panel: im.Index, masks):
         """load(k, row) gives the vectors of row k of B in this panel."""
         s = self.s
         if not s.packed:
-            return self.right(batch, columns, masks, s.lanes)
+            return self.right(batch, self.columns, masks, s.lanes)
         buffer = self.b.inputs[self.b.kernel.operands[self.p.b_position]]
         number, column = place_in_panel(panel, s.line, s.width)
         base = im.add(contraction.panel_start(buffer, batch, number), column)
@@ -288,7 +283,8 @@ class _Emitter:
                     im.mod(im.floordiv(row, s.rows), s.group),
                     s.chunk or self.k,
                     im.sub(k, self.start),
-                    alone=0 if isinstance(self.shares, int) else self.tile_rows,
+                    self.b.target,
+                    near=self.b.target.core.reads_ahead,
                 )
             return [buffer.load_vector(im.add(at, v * s.lanes), s.lanes) for v in range(s.vectors)]
 

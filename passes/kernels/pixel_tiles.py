@@ -250,6 +250,7 @@ class PixelTiles:
                     im.mod(im.floordiv(pixel, s.rows), s.group),
                     im.mul(self.channels, self.p.taps),
                     im.add(im.mul(tap, self.channels), k),
+                    self.b.target,
                 )
             return [self.sums.widen(w.load_vector(im.add(row, v * s.lanes), s.lanes)) for v in range(s.vectors)]
 

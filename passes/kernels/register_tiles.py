@@ -9,6 +9,7 @@ from __future__ import annotations
 from onnxc.dialects import dims
 
 LATENCY = 4  # cycles of a multiply-add
+STREAMED = 7  # rows whose multiply-adds take as long as reading B from memory
 MOST_VECTORS = 8
 TALLEST = 14
 SET_BYTES = 4096  # rows that far apart, or a multiple, lie in one set of L1
@@ -108,15 +109,17 @@ def ranked_tiles(
 
 
 def best_tile(
-    rows: dims.Dim, columns: dims.Dim, lanes: int, target, *more, pointers: bool = False, **others
+    rows: dims.Dim, columns: dims.Dim, lanes: int, target, *more, pointers: bool = False, few: bool = False, **others
 ) -> tuple[int, int, int]:
     """(rows, vectors, lanes) of the first of `ranked_tiles`, which takes all else.
 
     Vectors have half of `lanes` where the target halves wide ones anyway and narrow ones are filled better: 24 columns
     are two vectors of 16, a quarter of which is padding, or three of 8. `pointers`: rows of A are found anew for each
-    tap or tile, which wide tiles make up for: they are as good then."""
+    tap or tile, which wide tiles make up for: they are as good then. `few`: rows may be fewer than STREAMED, to which
+    hardware brings wide panels faster (4 × 4096²: 4×1 takes 3.1 to 3.7 ms, 4×6 2.3)."""
     halves, half = halves_vectors(target), lanes // 2
-    others["halves"] = halves and not pointers
+    streamed = few and (rows < STREAMED if isinstance(rows, int) else True)
+    others["halves"] = halves and not pointers and not streamed
     if halves and half and isinstance(columns, int) and rows != 1 and not others.get("panel"):
         narrow, wide = (-(-columns // width) * width for width in (half, lanes))
         if narrow <= WORTH_NARROWING * wide:

@@ -1,0 +1,98 @@
+"""Schedules of products: code for a known number of rows never chooses worse than code for any number does at run time."""
+
+import re
+
+import numpy as np
+import onnx
+import pytest
+from mlir import ir
+from onnx import TensorProto, helper, numpy_helper
+
+import onnxc
+from onnxc.dialects import onnx as dialect
+from onnxc.passes.kernels import contraction, matmul, prefetching
+from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.targets import target_for
+
+CPUS = ["znver4", "emeraldrapids", "haswell"]
+modules: list[ir.Module] = []  # alive as long as their kernels
+
+
+def kernel(rows: int | str, terms: int, columns: int, constant: int) -> KernelFunction:
+    """A product whose operand `constant` is one; rows of another number than an integer are free."""
+    free = not isinstance(rows, int)
+    m, tail = ("?", f', ["{rows}", {{}}]') if free else (rows, "")
+    x, y = f"tensor<{m}x{terms}xf32{tail.format(terms)}>", f"tensor<{m}x{columns}xf32{tail.format(columns)}>"
+    w = f"tensor<{terms}x{columns}xf32>"
+    text = f"""func.func private @k(%x: {x}, %w: {w}) -> {y}
+        attributes {{kernel.kind = "matmul", kernel.root = "onnx.MatMul", kernel.constants = array<i64: {constant}>}} {{
+      %0 = "onnx.MatMul"(%x, %w) : ({x}, {w}) -> {y}
+      return %0 : {y} }}"""
+    modules.append(ir.Module.parse(text))
+    return KernelFunction.of(modules[-1].body.operations[0])
+
+
+@pytest.fixture(autouse=True)
+def context():
+    with dialect.new_context(), ir.Location.unknown():
+        yield
+    modules.clear()
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("terms, columns", [(256, 256), (768, 3072), (4096, 4096)])
+def test_few_rows_are_asked_for_alike(terms, columns, cpu):
+    """What is left over, or a lone tile, asks as far ahead as code for just so many rows does."""
+    target = target_for(cpu, "x86_64")
+    free = kernel("M", terms, columns, 1)
+    height, width = (matmul.choose(free, target)[name] for name in ("rows", "vectors"))
+    line = 4 * width * target.vector_bits // 32
+    for rows in range(1, height + 1):
+        exact = matmul.choose(kernel(rows, terms, columns, 1), target)
+        found = prefetching.distances(1, rows, height, True, line, free, target)[0][0]
+        assert (exact["rows"], exact["prefetch"]) == (rows, found)
+
+
+def test_a_core_that_reads_ahead_is_asked_where_multiply_adds_bind():
+    found = {rows: matmul.choose(kernel(rows, 4096, 4096, 1), target_for("znver4", "x86_64")) for rows in (2, 4, 6, 8)}
+    assert [schedule["prefetch"] for schedule in found.values()] == [0, 0, 0, prefetching.EARLY]
+    found = matmul.choose(kernel(2, 4096, 4096, 1), target_for("emeraldrapids", "x86_64"))
+    assert found["prefetch"] == 16
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+@pytest.mark.parametrize("side", [5, 7, 10, 14, 28, 56])
+@pytest.mark.parametrize("channels, filters", [(128, 128), (256, 512), (64, 256)])
+def test_panels_are_copied_no_more_often_than_by_code_for_any_number(channels, filters, side, cpu):
+    """Of a 1×1 convolution of planes, as long as half of L2 holds the rows; but for an odd number of few panels, which two
+    threads could not share."""
+    target = target_for(cpu, "x86_64")
+    exact = matmul.choose(kernel(filters, channels, side * side, 0), target)
+    free = matmul.choose(kernel("M", channels, side * side, 0), target)
+    tiles, most = (contraction.tile_count(filters, s["rows"]) for s in (exact, free))
+    panels = -(-(side * side) // (exact["vectors"] * exact["lanes"]))
+    copies = -(-tiles // exact["group"])
+    if exact["copied"] and (panels % 2 == 0 or panels >= contraction.EVEN):
+        tile = 4 * channels * exact["rows"]
+        fit = -(-4 * channels * filters // (target.l2_bytes // 2 - tile))
+        assert copies <= max(fit, -(-most // free["group"]))
+    else:
+        assert copies * panels >= 2
+
+
+@pytest.mark.parametrize("weights", [2, 3])
+def test_weights_of_large_models_are_a_stream_from_memory(weights, tmp_path):
+    """Only where all together do not stay in the last cache is a single row's asked for."""
+    names = [f"w{i}" for i in range(weights)]
+    arrays = [np.full((1536, 2048), i, np.float32) for i in range(weights)]  # 12.6 MB each
+    nodes = [helper.make_node("MatMul", ["x", name], [f"y{name}"]) for name in names]
+    infos = [helper.make_tensor_value_info(f"y{name}", TensorProto.FLOAT, [1, 2048]) for name in names]
+    x = helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 1536])
+    constants = [numpy_helper.from_array(array, name) for array, name in zip(arrays, names, strict=True)]
+    graph = helper.make_graph(nodes, "g", [x], infos, constants)
+    onnx.save(helper.make_model(graph, ir_version=9, opset_imports=[helper.make_opsetid("", 20)]), tmp_path / "m.onnx")
+    onnxc.compile(tmp_path / "m.onnx", tmp_path / "m.mlir", emit="kernels", mcpu="znver4")
+    text = (tmp_path / "m.mlir").read_text()
+    distances = {int(found) for found in re.findall(r"prefetch = (\d+)", text)}
+    assert distances == ({0} if weights == 2 else {prefetching.STREAM_BYTES // 256})
+    assert ("kernel.streams_weights" in text) == (weights > 2)
