@@ -63,8 +63,9 @@ def _choose_direct(kernel: KernelFunction, p: Conv, target, panel: int = 0) -> d
     once = bool(packed) and _weights_leave_cache(p, target)
     group = contraction.tiles_a_unit(tiles, panels, pixel_bytes * rows, target, FEWER if once else contraction.UNITS)
     wider = panel if panel != width else 0
-    together, line = group if isinstance(tiles, int) else 1, width * scalars.byte_width(p.elem)
-    ahead = prefetching.prefetch_distance(together, rows, line, kernel, target) if packed and not wider else 0
+    together, line = group if isinstance(tiles, int) else contraction.TILES, width * scalars.byte_width(p.elem)
+    ahead = prefetching.prefetch_distance(together, rows, line, kernel, target)
+    ahead = ahead if packed and not wider and panels != 1 else 0  # one panel stays near after the first tile
     order = "columns" if once and isinstance(tiles, int) and group < tiles else "rows"
     return entries(ConvSchedule(rows, vectors, lanes, group, packed, ahead, panel=wider, order=order))
 
