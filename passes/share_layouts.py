@@ -64,7 +64,8 @@ def _share(program: Program, kernel: KernelFunction, kind: ModuleType, calls: Se
             if count <= known[packing.panel]:
                 break
             schedule = kind.choose(kernel, program.options.target, width)
-            if (schedule.get("panel") or schedule["vectors"] * schedule["lanes"]) == width:
+            tile = schedule["vectors"] * schedule["lanes"]
+            if width % tile == 0 and (schedule.get("panel") or tile) == width:
                 set_schedule(kernel, kind, schedule)
                 program.log.append(("share_layouts", f"panels of {width} instead of {packing.panel} columns"))
                 break

@@ -116,13 +116,15 @@ def best_tile(
     Vectors have half of `lanes` where the target halves wide ones anyway and narrow ones are filled better: 24 columns
     are two vectors of 16, a quarter of which is padding, or three of 8. `pointers`: rows of A are found anew for each
     tap or tile, which wide tiles make up for: they are as good then. `few`: rows may be fewer than STREAMED, to which
-    hardware brings wide panels faster (4 × 4096²: 4×1 takes 3.1 to 3.7 ms, 4×6 2.3)."""
+    hardware brings wide panels faster (4 × 4096²: 4×1 takes 3.1 to 3.7 ms, 4×6 2.3). Where B lies in a `panel` already,
+    vectors are as narrow as it asks for."""
     halves, half = halves_vectors(target), lanes // 2
     streamed = few and (rows < STREAMED if isinstance(rows, int) else True)
     others["halves"] = halves and not pointers and not streamed
-    if halves and half and isinstance(columns, int) and rows != 1 and not others.get("panel"):
+    panel = others.get("panel", 0)
+    if halves and half and isinstance(columns, int) and panel % half == 0:
         narrow, wide = (-(-columns // width) * width for width in (half, lanes))
-        if narrow <= WORTH_NARROWING * wide:
+        if panel % lanes or (not panel and rows != 1 and narrow <= WORTH_NARROWING * wide):
             return *ranked_tiles(rows, columns, half, target, *more, **others, bits=target.vector_bits // 2)[0], half
     return *ranked_tiles(rows, columns, lanes, target, *more, **others)[0], lanes
 

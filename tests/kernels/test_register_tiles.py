@@ -64,6 +64,8 @@ def test_vectors_are_narrow_where_wide_ones_are_halved_and_not_filled(columns, l
         assert tile_registers(rows, vectors, target) <= 32
         assert best_tile(1, columns, 16, target, 96)[2] == 16  # one row: as many bytes a step as possible
         assert best_tile(3136, columns, 16, target, 96, panel=128)[2] == 16  # they lie there already
+        if cpu == "znver4":
+            assert [best_tile(rows, columns, 16, target, 96, panel=24)[2] for rows in (1, 3136)] == [8, 8]
     assert best_tile(3136, columns, 8, target_for("x86-64-v3", "x86_64"), 96)[2] == 8
 
 

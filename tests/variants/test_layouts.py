@@ -26,6 +26,14 @@ def test_ten_variants_hold_the_weights_once(tmp_path: Path) -> None:
     assert any(name == "share_layouts" for name, _ in many.log)
 
 
+def test_panels_narrower_than_a_vector(tmp_path: Path) -> None:
+    """On a core that halves wide vectors 40 columns are five of 8: one row, which takes wide ones, reads these too."""
+    plain = onnxc.compile(models.tokens(width=512), tmp_path / "plain.so", mcpu="znver4")
+    many = onnxc.compile(models.tokens(width=512), tmp_path / "many.so", mcpu="znver4", variants=TOKENS)
+    assert many.variants == len(TOKENS) + 1
+    assert many.weights <= 1.03 * plain.weights
+
+
 @pytest.mark.parametrize(
     ("model", "specs", "shapes"),
     [
