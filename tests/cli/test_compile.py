@@ -182,8 +182,8 @@ def test_ctrl_c_leaves_nothing(digits: Path, tmp_path: Path) -> None:
         time.sleep(wait)
         process.send_signal(signal.SIGINT)
         _, told = process.communicate(timeout=60)
-        if process.returncode == 0:
-            break  # it was quicker than we are
+        if process.returncode == 0 or "m.so: " in told:
+            break  # it was quicker than we are; Python itself may have been ending
         assert process.returncode == 130 or wait < 0.5, told  # Python itself may still be starting
         assert "Traceback" not in told or wait < 0.5
         assert not list(tmp_path.iterdir())
