@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +27,8 @@ from onnxc.bench import Plan, measure, measure_pair
 from onnxc.driver import compile_model
 from onnxc.feeds import complete_feeds
 from onnxc.options import Options
+
+from .artefact_folder import add_arguments, artefact_folder
 
 
 @dataclass(frozen=True)
@@ -111,18 +112,13 @@ def row(layers: Layers, folder: Path, other: Path | None, plan: Plan) -> str:
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", help="only layers whose name has one of these parts")
-    parser.add_argument("--folder", type=Path, help="where artefacts are kept")
-    parser.add_argument("--prepare", action="store_true", help="compile only")
+    add_arguments(parser)
     parser.add_argument("--beside", type=Path, help="a folder that another version has prepared")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=6)
     given = parser.parse_args(arguments)
-    if given.prepare and not given.folder:
-        parser.error("--prepare needs --folder")
     chosen = [layers for layers in LAYERS if not given.parts or any(part in layers.name for part in given.parts)]
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = given.folder or Path(scratch)
-        folder.mkdir(parents=True, exist_ok=True)
+    with artefact_folder(parser, given) as folder:
         for layers in chosen:
             compiled(layers, folder)
         if given.prepare:

@@ -13,7 +13,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +26,8 @@ from onnxc.bench import Plan, measure_pair
 from onnxc.driver import compile_model
 from onnxc.feeds import complete_feeds
 from onnxc.options import Options
+
+from .artefact_folder import add_arguments, artefact_folder
 
 COLD_BYTES = 12 << 20  # of weights: several times L2
 HEADS, WIDTH = 12, 64
@@ -192,19 +193,14 @@ def line(row: Mapping) -> str:
 def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", help="only models whose name has one of these parts")
-    parser.add_argument("--folder", type=Path, help="where artefacts are kept")
-    parser.add_argument("--prepare", action="store_true", help="compile only")
+    add_arguments(parser)
     parser.add_argument("--json", type=Path)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--block-ms", type=float, default=15)
     given = parser.parse_args(arguments)
-    if given.prepare and not given.folder:
-        parser.error("--prepare needs --folder")
     plan = Plan(rounds=given.rounds, block_seconds=given.block_ms / 1e3)
     chosen = [f for f in families() if not given.parts or any(part in f.name for part in given.parts)]
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = given.folder or Path(scratch)
-        folder.mkdir(parents=True, exist_ok=True)
+    with artefact_folder(parser, given) as folder:
         for family in chosen:
             for dims in ({}, *family.sizes):
                 compiled(family, dims, folder)

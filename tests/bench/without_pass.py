@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +21,8 @@ from onnxc.bench import Pair, Plan, measure_pair, quartiles
 from onnxc.driver import compile_model
 from onnxc.feeds import complete_feeds
 from onnxc.options import Options
+
+from .artefact_folder import add_arguments, artefact_folder
 
 
 @contextmanager
@@ -73,14 +74,9 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("models", type=Path, nargs="+")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--rounds", type=int, default=16)
-    parser.add_argument("--folder", type=Path, help="where artefacts are kept")
-    parser.add_argument("--prepare", action="store_true", help="compile only")
+    add_arguments(parser)
     given = parser.parse_args(arguments)
-    if given.prepare and not given.folder:
-        parser.error("--prepare needs --folder")
-    with tempfile.TemporaryDirectory() as scratch:
-        folder = given.folder or Path(scratch)
-        folder.mkdir(parents=True, exist_ok=True)
+    with artefact_folder(parser, given) as folder:
         artefacts = [compiled(model, given.name, folder) for model in given.models]
         if given.prepare:
             return
