@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import mmap
+
 import numpy as np
 
 PROGBITS, SYMTAB, RELA, NOBITS, GROUP, ADDRSIG = 1, 2, 4, 8, 17, 0x6FFF4C03  # kinds of sections
@@ -27,6 +29,20 @@ SYMBOL = np.dtype(
 RELOCATION = np.dtype([("offset", "<u8"), ("kind", "<u4"), ("symbol", "<u4"), ("addend", "<i8")])
 
 
-def text_at(data: bytes | bytearray, start: int) -> str:
+File = bytes | bytearray | mmap.mmap
+
+
+def sections_of(data: File) -> np.ndarray:
+    """The section headers, a view of the file's bytes."""
+    header = np.frombuffer(data, HEADER, 1)[0]
+    return np.frombuffer(data, SECTION, header["section_count"], header["sections"])
+
+
+def content(data: File, section: np.void, dtype: np.dtype) -> np.ndarray:
+    """A section's records, a view of the file's bytes."""
+    return np.frombuffer(data, dtype, int(section["size"]) // dtype.itemsize, int(section["offset"]))
+
+
+def text_at(data: File, start: int) -> str:
     """The name that stands at an offset, up to its zero."""
-    return data[start : data.index(0, start)].decode()
+    return data[start : data.find(b"\0", start)].decode()

@@ -12,14 +12,13 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxc.elf_records import ADDRSIG, GROUP, HEADER, RELA, RELOCATION, SECTION, SYMBOL, SYMTAB
+from onnxc.elf_records import ADDRSIG, GROUP, RELA, RELOCATION, SYMBOL, SYMTAB, content, sections_of, text_at
 
 
 def localise_hidden(path: Path, keep: set[str]) -> None:
     """Every defined global symbol of the ELF64 object becomes local, except those named in `keep`."""
     with path.open("r+b") as file, mmap.mmap(file.fileno(), 0) as data:
-        header = np.frombuffer(data[: HEADER.itemsize], HEADER)[0]
-        sections = np.frombuffer(data, SECTION, header["section_count"], header["sections"])
+        sections = sections_of(data)
         try:
             _localise(data, sections, keep)
         finally:
@@ -28,9 +27,9 @@ def localise_hidden(path: Path, keep: set[str]) -> None:
 
 def _localise(data: mmap.mmap, sections: np.ndarray, keep: set[str]) -> None:
     table = sections[sections["type"] == SYMTAB][0]
-    symbols = _view(data, table, SYMBOL)
+    symbols = content(data, table, SYMBOL)
     strings = int(sections[table["link"]]["offset"])
-    names = [data[strings + start : data.find(b"\0", strings + start)].decode() for start in symbols["name"].tolist()]
+    names = [text_at(data, strings + start) for start in symbols["name"].tolist()]
     kept = np.array([name in keep for name in names])
     defined = symbols["section"] != 0
     symbols["info"][defined & ~kept] &= 0xF  # binding 0: local
@@ -44,13 +43,9 @@ def _localise(data: mmap.mmap, sections: np.ndarray, keep: set[str]) -> None:
         if section["type"] == SYMTAB:
             section["info"] = int((~is_global).sum())
         elif section["type"] == RELA:
-            relocations = _view(data, section, RELOCATION)
+            relocations = content(data, section, RELOCATION)
             relocations["symbol"] = new_number[relocations["symbol"]]
         elif section["type"] == GROUP:
             section["info"] = new_number[section["info"]]
         elif section["type"] == ADDRSIG:
             section["size"] = 0  # a hint for the linker that numbers symbols; without it nothing is lost
-
-
-def _view(data: mmap.mmap, section: np.ndarray, dtype: np.dtype) -> np.ndarray:
-    return np.frombuffer(data, dtype, int(section["size"]) // dtype.itemsize, int(section["offset"]))

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from onnxc.elf_records import HEADER, LOAD, NOBITS, PROGBITS, SECTION, SEGMENT, text_at
+from onnxc.elf_records import HEADER, LOAD, NOBITS, PROGBITS, SEGMENT, sections_of, text_at
 from onnxc.errors import CompilerBug
 
 Entries = Iterable[tuple[np.ndarray, int]]  # array, byte offset
@@ -33,7 +33,7 @@ def fill_section(path: Path, name: str, entries: Entries) -> None:
     """
     data = bytearray(path.read_bytes())
     header = np.frombuffer(data, HEADER, 1)[0]
-    sections = np.frombuffer(data, SECTION, header["section_count"], header["sections"])
+    sections = sections_of(data)
     segments = np.frombuffer(data, SEGMENT, header["segment_count"], header["segments"])
     names = int(sections[header["section_names"]]["offset"])
     (section,) = (each for each in sections if text_at(data, names + int(each["name"])) == name)
