@@ -210,6 +210,11 @@ def _bytes(array: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8)
 
 
+def weight_key(constant: ir.Operation) -> str | None:
+    """The key of an `onnx.Constant` in the weight store; None for one in the IR, and for any other operation."""
+    return ir.StringAttr(constant.attributes["weight"]).value if "weight" in constant.attributes else None
+
+
 def constant_array(op: ir.Operation, weights: WeightStore) -> np.ndarray | None:
     """The value of an `onnx.Constant`, inline or stored; None for any other operation."""
     op = op.operation

@@ -18,6 +18,7 @@ from mlir import ir
 from onnxc.dialects.levels import GRAPH
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
+from onnxc.dialects.weights import weight_key
 from onnxc.passes import conv_costs
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.conv_algorithms import ATTRIBUTE, applicable_algorithms, convolutions
@@ -97,8 +98,7 @@ def _copy(program: Program, op: OnnxOp, machine: Machine, asked: str | None) -> 
 
 
 def _note_gain(program: Program, op: OnnxOp, copy: Copy) -> None:
-    constant = op.operands[1].owner
-    if "weight" in constant.attributes:
+    key = weight_key(op.operands[1].owner)
+    if key is not None:
         gains = program.notes.setdefault("gains", {})
-        key = ir.StringAttr(constant.attributes["weight"]).value
         gains[key] = min(gains.get(key, copy.gain), round(copy.gain, 2))

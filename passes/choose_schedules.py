@@ -20,6 +20,7 @@ from mlir import ir
 from onnxc.dialects.errors import OnnxcError
 from onnxc.dialects.levels import KERNELS
 from onnxc.dialects.onnx import is_constant
+from onnxc.dialects.weights import weight_key
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.fusion_rules import short
 from onnxc.passes.kernel_calls import callee_of, calls_by_kernel, kernel_calls, nodes_of
@@ -57,9 +58,8 @@ def _weight_bytes(program: Program, kernels: Sequence[KernelFunction]) -> int:
     """Of all weights that contractions go through in a run, each once (no tables of which a few rows are taken)."""
     contractions = {_symbol(kernel) for kernel in kernels if hasattr(KINDS[kernel.kind], "packings")}
     calls = (call for call in kernel_calls(program.module) if callee_of(call) in contractions)
-    constants = (v.owner for call in calls for v in call.operands if is_constant(v))
-    keys = {ir.StringAttr(c.attributes["weight"]).value for c in constants if "weight" in c.attributes}
-    return sum(program.weights.nbytes(key) for key in keys)
+    keys = {weight_key(v.owner) for call in calls for v in call.operands if is_constant(v)}
+    return sum(program.weights.nbytes(key) for key in keys if key is not None)
 
 
 def set_schedule(kernel: KernelFunction, kind: ModuleType, schedule: Schedule | None) -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from mlir import ir
 
 from onnxc.dialects.levels import KERNELS
-from onnxc.dialects.weights import dtype_of
+from onnxc.dialects.weights import dtype_of, weight_key
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.kernel_calls import callee_of, calls_by_kernel, kernel_calls
 from onnxc.passes.kernels.kernel_function import KernelFunction
@@ -49,7 +49,7 @@ def _narrowed(program: Program, calls: Sequence[ir.Operation], packing: Packing)
     """The packing in halves, where a type of them holds all that the calls' constants hold, and widening is cheap."""
     if not packing.widens or WIDENED not in program.notes:
         return packing
-    keys = [_weight(call.operands[packing.position].owner) for call in calls]
+    keys = [weight_key(call.operands[packing.position].owner) for call in calls]
     for elem in sorted(HALVES) if program.options.target.converts_halves else ("bf16",):
         dtype = dtype_of(elem)
         if all(key is not None and _fits(program.weights.get(key), dtype) for key in keys):
@@ -67,13 +67,9 @@ def _fits(array: np.ndarray, dtype: np.dtype) -> bool:
         return all(np.array_equal(part.astype(dtype).astype(np.float32), part, equal_nan=True) for part in parts)
 
 
-def _weight(constant: ir.Operation) -> str | None:
-    return ir.StringAttr(constant.attributes["weight"]).value if "weight" in constant.attributes else None
-
-
 def _pack_operand(program: Program, call: ir.Operation, packing: Packing) -> None:
     constant = call.operands[packing.position].owner
-    key = _weight(constant)
+    key = weight_key(constant)
     if key is not None:
         program.parts.note_packing(key, packing)
     name = packing.layout if packing.elem is None else f"{packing.layout}:{packing.elem}"

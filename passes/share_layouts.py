@@ -21,6 +21,7 @@ from mlir import ir
 
 from onnxc.dialects.levels import KERNELS
 from onnxc.dialects.types import Tensor
+from onnxc.dialects.weights import weight_key
 from onnxc.passes.choose_schedules import set_schedule
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.kernel_calls import calls_by_kernel
@@ -57,7 +58,7 @@ def _share(program: Program, kernel: KernelFunction, kind: ModuleType, calls: Se
     for packing in kind.packings(kernel):
         if not packing.panel or _bytes(kernel, packing) < SMALL_BYTES:
             continue
-        keys = dict.fromkeys(_key(call.operands[packing.position]) for call in calls)
+        keys = dict.fromkeys(weight_key(call.operands[packing.position].owner) for call in calls)
         known = Counter(width for key in keys if key is not None for width in program.parts.panels(key, packing))
         # of widths that serve as many weights the first, which is the one that was there first
         for width, count in sorted(known.items(), key=lambda entry: -entry[1]):
@@ -74,9 +75,3 @@ def _share(program: Program, kernel: KernelFunction, kind: ModuleType, calls: Se
 def _bytes(kernel: KernelFunction, packing: Packing) -> int:
     element = Tensor.of(kernel.operands[packing.position].type).elem
     return int(np.prod(packing.shape)) * byte_width(element)
-
-
-def _key(operand: ir.Value) -> str | None:
-    """The key of a constant in the weight store; None for one in the IR."""
-    attributes = operand.owner.attributes
-    return ir.StringAttr(attributes["weight"]).value if "weight" in attributes else None
