@@ -1,8 +1,8 @@
-"""This file reads the calls of kernels in main: which kernel is called, for which nodes of the model."""
+"""This file reads and makes the calls of kernels in main: which kernel is called, for which nodes of the model."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 from mlir import ir
 
@@ -16,8 +16,26 @@ def callee_of(call: ir.Operation) -> str:
 
 def nodes_of(call: ir.Operation) -> list[str]:
     """The names of the nodes that a call computes, each once; those without a name are left out."""
+    return [name for name in dict.fromkeys(nodes_by_operator(call)) if name]
+
+
+def nodes_by_operator(call: ir.Operation) -> list[str]:
+    """The node of each operator of the kernel that is called; none where a call does not tell."""
     nodes = call.attributes["nodes"] if "nodes" in call.attributes else ()
-    return [name for name in dict.fromkeys(ir.StringAttr(node).value for node in nodes) if name]
+    return [ir.StringAttr(node).value for node in nodes]
+
+
+def build_call(
+    callee: str, operands: Sequence[ir.Value], results: Sequence[ir.Type], values: Mapping[str, object],
+    nodes: Sequence[str], loc: ir.Location, ip: ir.InsertionPoint,
+) -> ir.Operation:  # fmt: skip
+    """A `kernel.call`; `values`: what the kernel's symbols are there; `nodes`: of each of its operators."""
+    attributes = {
+        "callee": ir.FlatSymbolRefAttr.get(callee),
+        "dims": ir.DictAttr.get({symbol: ir.StringAttr.get(str(d)) for symbol, d in values.items()}),
+        "nodes": ir.ArrayAttr.get([ir.StringAttr.get(node) for node in nodes]),
+    }
+    return ir.Operation.create("kernel.call", results=results, operands=operands, attributes=attributes, loc=loc, ip=ip)
 
 
 def kernel_calls(module: ir.Module) -> Iterator[ir.Operation]:

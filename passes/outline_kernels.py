@@ -25,6 +25,7 @@ from onnxc.dialects.levels import KERNELS, TENSOR
 from onnxc.dialects.onnx import is_constant, node_name
 from onnxc.dialects.types import Tensor, attribute_dims, dims_attribute
 from onnxc.passes.contract import Program, transforms
+from onnxc.passes.kernel_calls import build_call
 
 
 @transforms(TENSOR, KERNELS)
@@ -140,20 +141,9 @@ def kernel_name(text: str) -> str:
 
 
 def _call(fused: ir.Operation, name: str, opaque: OpaqueDims, nodes: list[str]) -> None:
-    values = ir.DictAttr.get({f"d{i}": ir.StringAttr.get(str(d)) for i, d in enumerate(opaque.names)})
-    attributes = {
-        "callee": ir.FlatSymbolRefAttr.get(name),
-        "dims": values,
-        "nodes": ir.ArrayAttr.get([ir.StringAttr.get(n) for n in nodes]),
-    }
-    call = ir.Operation.create(
-        "kernel.call",
-        results=[r.type for r in fused.results],
-        operands=list(fused.operands),
-        attributes=attributes,
-        loc=fused.location,
-        ip=ir.InsertionPoint(fused),
-    )
+    values = {f"d{i}": d for i, d in enumerate(opaque.names)}
+    types, ip = [r.type for r in fused.results], ir.InsertionPoint(fused)
+    call = build_call(name, list(fused.operands), types, values, nodes, fused.location, ip)
     for old, new in zip(fused.results, call.results, strict=True):
         old.replace_all_uses_with(new)
     fused.erase()

@@ -23,7 +23,7 @@ from onnxc.dialects.levels import KERNELS
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.fusion_rules import short
-from onnxc.passes.kernel_calls import callee_of, kernel_calls
+from onnxc.passes.kernel_calls import build_call, callee_of, kernel_calls, nodes_by_operator
 from onnxc.passes.kernels.boundaries import INLINED, Indivisible, Part, around, boundaries, parts, refusal
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.outline_kernels import LIMITED, OpaqueDims, kernel_function, kernel_name
@@ -106,21 +106,10 @@ def _call(
     own = {str(symbol): dims.substitute(unit, values) for unit, symbol in opaque.names.items()}
     tensor = Tensor.of(part.result.type)
     shape = [d if isinstance(d, int) else dims.substitute(d, values) for d in tensor.dims]
-    nodes = _nodes(whole) or [""] * len(kernel.ops)
-    attributes = {
-        "callee": ir.FlatSymbolRefAttr.get(name),
-        "dims": ir.DictAttr.get({symbol: ir.StringAttr.get(str(d)) for symbol, d in own.items()}),
-        "nodes": ir.ArrayAttr.get([ir.StringAttr.get(nodes[n]) for n in part.numbers]),
-    }
-    call = ir.Operation.create(
-        "kernel.call",
-        results=[tensor.of_shape(shape).type(whole.context)],
-        operands=list(operands),
-        attributes=attributes,
-        loc=ir.Location.name(nodes[part.numbers[-1] if part.root is None else part.root]),
-        ip=ir.InsertionPoint(whole),
-    )
-    return call.results[0]
+    nodes = nodes_by_operator(whole) or [""] * len(kernel.ops)
+    loc = ir.Location.name(nodes[part.numbers[-1] if part.root is None else part.root])
+    types, names = [tensor.of_shape(shape).type(whole.context)], [nodes[n] for n in part.numbers]
+    return build_call(name, list(operands), types, own, names, loc, ir.InsertionPoint(whole)).results[0]
 
 
 class _Chooser:
@@ -136,7 +125,7 @@ class _Chooser:
     def boundaries(self, call: ir.Operation) -> tuple[Sequence[int], str]:
         """Of the kernel that is called, and who wants them: record or override."""
         symbol = callee_of(call)
-        kernel, nodes = self.kernels[symbol], _nodes(call)
+        kernel, nodes = self.kernels[symbol], nodes_by_operator(call)
         computed = [n for n, op in enumerate(kernel.ops) if op.name not in INLINED]
         wanted = {n: self._asked(kernel, nodes[n]) for n in computed if n < len(nodes)}
         apart = [n for n, fusion in wanted.items() if fusion == APART]
@@ -194,9 +183,3 @@ class _Chooser:
                 node=named[override.origin],
                 why=alone if override.fusion == FUSED else nowhere,
             )
-
-
-def _nodes(call: ir.Operation) -> list[str]:
-    """The node of each operator of the kernel that is called."""
-    nodes = call.attributes["nodes"] if "nodes" in call.attributes else ()
-    return [ir.StringAttr(node).value for node in nodes]
