@@ -89,8 +89,10 @@ def _override(pattern: str, table: Any, origin: str) -> Override:
 
 
 def _example(name: str) -> str:
-    examples = {"algorithm": '"direct"', "schedule": "{ rows = 6 }", "precision": '"f64"', "strict": "true"}
-    examples["fusion"] = '"apart"'
+    examples = {
+        "algorithm": '"direct"', "schedule": "{ rows = 6 }", "precision": '"f64"', "strict": "true",
+        "fusion": '"apart"',
+    }  # fmt: skip
     return f"for example {name} = {examples[name]}"
 
 
