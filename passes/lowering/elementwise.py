@@ -157,8 +157,7 @@ def elu(e: Element, x: ir.Value) -> ir.Value:
 
 @elementwise("Swish", "microsoft.QuickGelu")
 def swish(e: Element, x: ir.Value) -> ir.Value:
-    alpha = e.attr("alpha")
-    return arith.mulf(x, maths.sigmoid(x if alpha == 1 else arith.mulf(constant_like(alpha, x), x)))
+    return maths.swish(x, alpha=e.attr("alpha"))
 
 
 @elementwise("Gelu", "microsoft.Gelu")

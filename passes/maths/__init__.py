@@ -25,8 +25,8 @@ from onnxc.passes.maths.lanes import Lanes
 def _on_values(function: Callable[..., Lanes]) -> Callable[..., ir.Value]:
     """The same function from `ir.Value`s to an `ir.Value`."""
 
-    def emit(*operands: ir.Value) -> ir.Value:
-        return function(*map(Lanes, operands)).value
+    def emit(*operands: ir.Value, **parameters: float) -> ir.Value:
+        return function(*map(Lanes, operands), **parameters).value
 
     emit.__name__, emit.__doc__ = function.__name__, function.__doc__
     return emit
@@ -42,6 +42,7 @@ pow = _on_values(_power.pow)
 rsqrt = _on_values(_power.rsqrt)
 
 sigmoid = _on_values(_activations.sigmoid)
+swish = _on_values(_activations.swish)
 tanh = _on_values(_activations.tanh)
 mish = _on_values(_activations.mish)
 softplus = _on_values(_log.softplus)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
 from onnxc.missing_instructions import without_fma
 from onnxc.passes import maths
+from onnxc.passes.maths.coefficients import EXP_RANGE
 
 from .jit import Loop, loop_text
 from .maths_oracle import REFERENCE, SPECIALS, ulps, worst
@@ -15,7 +18,7 @@ SAMPLE_STRIDE = 5501  # 0.78 million bit patterns, all exponents
 COMPOSED = {"mish": 4.0, "sinh": 3.0, "tan": 3.0, "asinh": 3.0, "acosh": 3.0, "atanh": 3.0}
 AVX2 = ("x86-64", "+avx,+avx2,+fma,+bmi,+bmi2,+f16c,+lzcnt,+movbe,+popcnt,+sse4.2")
 SSE2 = ("x86-64", "+sse2")
-FUNCTIONS = [*REFERENCE, "gelu", "gelu_tanh"]
+FUNCTIONS = [*REFERENCE, "gelu", "gelu_tanh", "swish"]
 
 
 @pytest.mark.parametrize("name", REFERENCE)
@@ -72,6 +75,30 @@ def test_gelu(name: str) -> None:
         want = wide / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (wide + 0.044715 * wide**3)))
     got = Loop(loop_text(getattr(maths, name), "f32", 16))(x)
     assert np.max(np.abs(got - want) / np.maximum(np.abs(wide), 1)) < 2**-22
+
+
+@pytest.mark.parametrize("element", ["f32", "f64"])
+@pytest.mark.parametrize("alpha", [1.0, 1.702, 0.01, -1.0])
+def test_swish(alpha: float, element: str) -> None:
+    kind, wide = (np.float32, np.float64) if element == "f32" else (np.float64, np.longdouble)
+    lowest = EXP_RANGE[int(element[1:])].normal / abs(alpha)  # there the sigmoid stops being a normal number
+    x = np.append(np.linspace(-12, 12, 1 << 14), np.linspace(lowest, -lowest, 1 << 14)).astype(kind)
+    loop = Loop(loop_text(functools.partial(maths.swish, alpha=alpha), element, 8))
+    u = x.astype(wide) * kind(alpha).astype(wide)
+    got = loop(x)
+    # alpha < 0 adds a rounded product to the sigmoid's 2; what rounding alpha x loses counts |alpha x| times.
+    limit = 2.0 + 0.5 * (alpha < 0) + (np.maximum(0, -u) if abs(alpha) != 1 else 0)
+    assert np.all(ulps(got, x.astype(wide) / (1 + np.exp(-u))) <= limit)
+
+
+@pytest.mark.parametrize("element", ["f32", "f64"])
+@pytest.mark.parametrize("name", ["swish", "gelu_tanh"])
+def test_gates_of_large_numbers(name: str, element: str) -> None:
+    kind = np.float32 if element == "f32" else np.float64
+    x = np.array([-np.inf, -1e30, -1e4, -800, np.inf, 1e30, 800, np.nan], kind)
+    got = Loop(loop_text(getattr(maths, name), element, 8))(x)
+    assert np.all(np.abs(got[:4]) < 1e4 * np.finfo(kind).tiny)
+    assert np.array_equal(got[4:], x[4:], equal_nan=True)
 
 
 def _bit_patterns(element: str, count: int) -> np.ndarray:
