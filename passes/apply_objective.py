@@ -25,6 +25,7 @@ from onnxc.passes.conv_algorithms import ATTRIBUTE, applicable_algorithms, convo
 from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels.winograd_points import SIZES
 from onnxc.passes.signatures import conv_signature
+from onnxc.passes.transformed_constant import stored_transforms
 from onnxc.passes.use_fft import best_transform
 from onnxc.passes.use_winograd import best_tile
 
@@ -83,12 +84,13 @@ def _copy(program: Program, op: OnnxOp, machine: Machine, asked: str | None) -> 
     can = applicable_algorithms(op, machine.target, strict)
     shape, plain = Shape.of(op), Tensor.of(op.operands[1].type)
     direct = conv_costs.direct(shape, machine)
+    stored = stored_transforms(program, op.operands[1].owner)
     costs: list[tuple[float, int]] = []  # nanoseconds, values of the copy for each value of a filter's window
     for tile in SIZES:
-        if asked == f"winograd{tile}" or (asked is None and not strict and best_tile(op, machine) == tile):
+        if asked == f"winograd{tile}" or (asked is None and not strict and best_tile(op, machine, stored) == tile):
             costs.append((conv_costs.winograd(shape, tile, machine), SIZES[tile] ** 2))
     if asked == "fft" or (asked is None and not costs and "fft" in can):
-        transform = best_transform(op, machine, wanted=asked == "fft")
+        transform = best_transform(op, machine, wanted=asked == "fft", stored=stored)
         costs += [] if transform is None else [(conv_costs.fft(shape, transform, machine), transform.points)]
     if not costs or not isinstance(plain.numel, int):
         return None

@@ -6,6 +6,7 @@ shape, instruction sets) refer to one copy of each weight, one kernel of each te
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -30,6 +31,7 @@ class Parts:
     _names: dict[tuple[str, str], str] = field(default_factory=dict)
     _twins: dict[str, int] = field(default_factory=dict)
     _panels: dict[tuple[str, str], list[int]] = field(default_factory=dict)
+    _transforms: dict[str, list[str]] = field(default_factory=dict)
 
     def place_weight(self, identity: str, entry: Any, size: int) -> int:
         """The offset of a weight, the same for the same identity; new ones come behind the others, aligned."""
@@ -51,6 +53,16 @@ class Parts:
         widths = self._panels.setdefault((weight, packing.family), [])
         if packing.panel and packing.panel not in widths:
             widths.append(packing.panel)
+
+    def note_transform(self, weight: str, name: str) -> None:
+        """A program reads the weight of this key in another form: "winograd4", say."""
+        names = self._transforms.setdefault(weight, [])
+        if name not in names:
+            names.append(name)
+
+    def transforms(self, weight: str) -> Sequence[str]:
+        """The forms that programs read the weight in, but for its own."""
+        return self._transforms.get(weight, ())
 
     @property
     def has_panels(self) -> bool:

@@ -32,6 +32,7 @@ TOUCH = 4  # and per value for loads and stores
 OPERATION = 2.5  # flops of the products that take as long as one of these operations
 TAP = 1.3  # channels' worth of work that the direct kernel has at each tap: pointers, the end of a loop
 ABOUT = 1.1  # times the lowest estimate
+SHARED = 1.03  # times the lowest estimate, for an algorithm whose transformed weights another variant has stored
 GAIN = 1.1  # that gathering must promise
 GATHERED = 1.07  # what reading gathered windows costs the products
 LEAST_TILES = 6  # that make the products' register tiles worth their weights

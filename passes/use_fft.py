@@ -8,13 +8,16 @@ Where the weights stay in cache, one op does it a few tiles at a time, in scratc
          %s = "kernel.scratch"()      %0 = "kernel.fft"(%x, %u, %s, %b) {tile, window, pads, group}
 Tiles overlap by the window (overlap-save); a complex product takes three real ones (kernels/fft_points.py). A tile of
 T×T does 1.5·T² multiplications for (T − K + 1)² results, where the direct sum does K² for each, on weights that grow by
-1.5·T²/K²: the estimates of conv_costs.py weigh that. One or two spatial axes.
+1.5·T²/K²: the estimates of conv_costs.py weigh that, and another variant's tile is taken where that is about as good
+(conv_costs.SHARED). One or two spatial axes.
 Other bits than the direct sum, so never with `strict`: against float64 its rms error is 0.4 to 1.8 times the direct
 sum's over 8 to 512 channels (tests/ops/test_convolution.py), but relative to the largest of a tile; an infinity or NaN
 fills its tile. An op's attribute `algorithm` (conv_algorithms.py) goes before the estimate. Keeps: everything else.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from mlir import ir
 
@@ -37,7 +40,7 @@ from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels.fft_points import FftTile, transformed_weights
 from onnxc.passes.kernels.point_products import block_elements
 from onnxc.passes.kernels.scratch_pieces import PIECES
-from onnxc.passes.transformed_constant import transformed_constant
+from onnxc.passes.transformed_constant import stored_transforms, transformed_constant
 
 GAIN = 1.15  # what the estimate must promise
 
@@ -60,14 +63,30 @@ def _tile(program: Program, op: OnnxOp, machine: Machine) -> FftTile | None:
     strict = program.options.strict
     if asked not in (None, "fft") or "fft" not in applicable_algorithms(op, machine.target, strict):
         return None
-    return best_transform(op, machine, wanted=asked == "fft")
+    stored = stored_transforms(program, op.operands[1].owner)
+    return best_transform(op, machine, wanted=asked == "fft", stored=stored)
 
 
-def best_transform(op: OnnxOp, machine: Machine, wanted: bool = False) -> FftTile | None:
-    """The tile with the lowest estimate; None where the direct sum is as good, unless this algorithm is `wanted`."""
+def best_transform(
+    op: OnnxOp, machine: Machine, wanted: bool = False, stored: Collection[str] = ()
+) -> FftTile | None:
+    """The tile with the lowest estimate; None where the direct sum is as good, unless this algorithm is `wanted`.
+
+    `stored`: in what forms the weights are there already."""
     shape = Shape.of(op)
     cost, tile = conv_costs.best_fft(shape, machine)
-    return tile if wanted or cost * GAIN < conv_costs.direct(shape, machine) else None
+    direct = conv_costs.direct(shape, machine)
+    pays = wanted or cost * GAIN < direct
+    most = conv_costs.SHARED * (cost if pays else direct)
+    there = [other for other in conv_costs.fft_tiles(shape.window) if _name(other) in stored]
+    costs = {other: conv_costs.fft(shape, other, machine) for other in there}
+    near = [other for other in there if costs[other] <= most]
+    return min(near, key=costs.__getitem__, default=tile if pays else None)
+
+
+def _name(tile: FftTile) -> str:
+    """Of the weights' form."""
+    return f"fft{tile.extents[0]}x{tile.extents[1]}"
 
 
 def _rewrite(program: Program, op: OnnxOp, tile: FftTile) -> None:
@@ -75,7 +94,7 @@ def _rewrite(program: Program, op: OnnxOp, tile: FftTile) -> None:
     u = transformed_constant(
         program,
         op.operands[1].owner,
-        f"fft{tile.extents[0]}x{tile.extents[1]}",
+        _name(tile),
         (tile.points, *w.shape[-2:]),
         lambda array: transformed_weights(array.reshape(*tile.window, *w.shape[-2:]), tile),
         ir.InsertionPoint(op.op),

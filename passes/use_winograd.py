@@ -9,12 +9,15 @@ Where the weights stay in cache, one op does it a few tiles at a time, in scratc
 Where only a run tells how large images are, that op takes `group` tiles at a time, in scratch of a fixed size, and has
 no `tiles`; whether it pays is estimated for images of a usual size.
 F(4×4) does 4 times fewer multiplications on 4 times the weights, F(2×2) 2.25 times fewer on 1.78 times; the choice
-weighs arithmetic against reading the weights, which is slower where the whole model's do not stay in cache.
+weighs arithmetic against reading the weights, which is slower where the whole model's do not stay in cache. What another variant has stored of the weights already is taken where it is
+estimated to be about as fast (conv_costs.SHARED), so that an artefact holds them once.
 Other bits than the direct sum (2.1 and 0.7 times its error), so never with `strict`. An op's attribute `algorithm`
 (conv_algorithms.py) goes before the estimate. Keeps: everything else.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 from mlir import ir
 
@@ -38,7 +41,7 @@ from onnxc.passes.kernels.point_products import block_elements
 from onnxc.passes.kernels.scratch_pieces import PIECES
 from onnxc.passes.kernels.winograd_points import SIZES, transformed_weights
 from onnxc.passes.kernels.winograd_units import scratch_shape
-from onnxc.passes.transformed_constant import transformed_constant
+from onnxc.passes.transformed_constant import stored_transforms, transformed_constant
 
 LEAST_SIDE = 4  # of the result
 GAIN = 1.15  # what the estimate must promise
@@ -61,20 +64,26 @@ def _tile(program: Program, op: OnnxOp, machine: Machine) -> int:
     asked = requested(program, op)
     if asked is not None:
         return next((tile for tile in SIZES if asked == f"winograd{tile}"), 0)
-    strict = program.options.strict
-    return 0 if strict else best_tile(op, machine)
+    if program.options.strict:
+        return 0
+    return best_tile(op, machine, stored_transforms(program, op.operands[1].owner))
 
 
-def best_tile(op: OnnxOp, machine: Machine) -> int:
-    """The tile (2 or 4) with the lowest estimate; 0 where the direct sum is as good or Winograd's cannot do it."""
+def best_tile(op: OnnxOp, machine: Machine, stored: Collection[str] = ()) -> int:
+    """The tile (2 or 4) with the lowest estimate; 0 where the direct sum is as good or Winograd's cannot do it.
+
+    `stored`: in what forms the weights are there already."""
     if "winograd2" not in applicable_algorithms(op, machine.target, strict=False):
         return 0
     shape = Shape.of(op)
     if min(shape.out) < LEAST_SIDE:
         return 0
     costs = {tile: conv_costs.winograd(shape, tile, machine) for tile in SIZES}
-    tile = min(costs, key=costs.__getitem__)
-    return tile if costs[tile] * GAIN < conv_costs.direct(shape, machine) else 0
+    tile, direct = min(costs, key=costs.__getitem__), conv_costs.direct(shape, machine)
+    pays = costs[tile] * GAIN < direct
+    most = conv_costs.SHARED * (costs[tile] if pays else direct)
+    there = [tile for tile in SIZES if f"winograd{tile}" in stored and costs[tile] <= most]
+    return min(there, key=costs.__getitem__, default=tile if pays else 0)
 
 
 def _rewrite(program: Program, op: OnnxOp, tile: int) -> None:

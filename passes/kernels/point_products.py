@@ -8,14 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import numpy as np
-
 from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import contraction, pointers
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.kernels.matrix_panels import panels_of
 from onnxc.passes.kernels.packing import Packing, place_in_panel
 from onnxc.passes.kernels.register_tiles import TileColumns, ranked_tiles
 
@@ -44,15 +43,7 @@ def choose_products(tiles: int, channels: int, filters: int, target, panel: int 
 def point_panels(kernel: KernelFunction, width: int) -> Packing:
     """The root's operand 1, [points, C, M], as [points][panel][channel][column]."""
     position = kernel.operands.index(kernel.root.operands[1])
-    points, channels, filters = Tensor.of(kernel.root.operands[1].type).shape
-    panels = -(-filters // width)
-
-    def make(array: np.ndarray) -> np.ndarray:
-        padded = np.zeros((points, channels, panels * width), array.dtype)
-        padded[..., :filters] = array
-        return np.moveaxis(padded.reshape(points, channels, panels, width), 2, 1)
-
-    return Packing(position, (points, panels, channels, width), f"points{width}", make, width)
+    return panels_of(position, Tensor.of(kernel.root.operands[1].type).shape, width)
 
 
 def plane_elements(tiles: int, channels: int, filters: int) -> int:

@@ -6,6 +6,7 @@ from mlir import ir
 
 from onnxc.dialects import onnx
 from onnxc.dialects.weights import WeightStore
+from onnxc.passes import conv_costs
 from onnxc.passes.contract import Options, Program
 from onnxc.passes.kernels.fft_points import LENGTHS, FftTile, transformed_weights
 from onnxc.passes.kernels.point_products import block_elements
@@ -143,12 +144,15 @@ func.func @main(%x: tensor<?x28x28x32xf32, ["N", 28, 28, 32]>) -> tensor<?x28x28
 """
 
 
-def after_pass(text, strict=False):
+def after_pass(text, strict=False, stored=()):
+    """The module as text, the weights and the log; `stored`: what other variants have made of the weights."""
     weights = WeightStore()
     weights.add(RNG.standard_normal((7, 7, 32, 64), np.float32), "w")
     with onnx.new_context(), ir.Location.unknown():
         options = Options(target=target_for("x86-64-v3"), verify=True, strict=strict)
         program = Program(ir.Module.parse(text), weights, options)
+        for name in stored:
+            program.parts.note_transform("w", name)
         use_fft(program)
         return str(program.module), weights, program.log
 
@@ -167,3 +171,11 @@ def test_pass():
 ])  # fmt: skip
 def test_pass_leaves_the_rest_alone(change):
     assert "kernel.conv" in after_pass(**{"text": TEXT, **change})[0]
+
+
+@pytest.mark.parametrize("cost, expected", [(1.02, "fft8x16"), (1.2, "fft16x16")])
+def test_a_tile_that_another_variant_has_stored_is_taken_where_it_is_as_good(cost, expected, monkeypatch):
+    monkeypatch.setattr(conv_costs, "best_fft", lambda shape, machine: (100, FftTile((16, 16), (7, 7))))
+    monkeypatch.setattr(conv_costs, "fft", lambda shape, tile, machine: 100 * cost)
+    _, weights, _ = after_pass(TEXT, stored=["winograd4", "fft8x16"])
+    assert f"w:{expected}" in weights

@@ -8,6 +8,7 @@ from mlir import ir
 
 from onnxc.dialects import onnx
 from onnxc.dialects.weights import WeightStore
+from onnxc.passes import conv_costs
 from onnxc.passes.contract import Options, Program
 from onnxc.passes.kernels.winograd_points import SIZES, transformed_weights
 from onnxc.passes.kernels.winograd_units import scratch_shape
@@ -96,13 +97,15 @@ func.func @main(%x: tensor<1x56x56x64xf32>) -> tensor<1x56x56x64xf32> {
 """
 
 
-def after_pass(text, strict=False, l2_bytes=2 << 20):
-    """The pass's module as text, the weights and the log."""
+def after_pass(text, strict=False, l2_bytes=2 << 20, stored=()):
+    """The pass's module as text, the weights and the log; `stored`: what other variants have made of the weights."""
     target = replace(target_for("x86-64-v3"), l2_bytes=l2_bytes)
     weights = WeightStore()
     weights.add(np.random.default_rng(0).standard_normal((3, 3, 64, 64), np.float32), "w")
     with onnx.new_context(), ir.Location.unknown():
         program = Program(ir.Module.parse(text), weights, Options(target=target, verify=True, strict=strict))
+        for name in stored:
+            program.parts.note_transform("w", name)
         use_winograd(program)
         return str(program.module), weights, program.log
 
@@ -133,3 +136,16 @@ def test_an_attribute_that_cannot_be_obeyed_is_told(name, strict):
     assert "algorithm" not in text
     assert ("kernel.winograd" in text) == (not strict)
     assert any(name in line for who, line in log if who == "conv_algorithms")
+
+
+@pytest.mark.parametrize("side, stored, expected", [
+    (8, [], "winograd2"), (8, ["winograd4"], "winograd4"), (8, ["winograd4", "winograd2"], "winograd2"),
+    (56, ["winograd2"], "winograd4"), (8, ["fft8x8"], "winograd2"),
+])  # fmt: skip
+def test_what_another_variant_has_stored_is_taken_where_it_is_as_good(side, stored, expected, monkeypatch):
+    """Over 8×8 pixels F(4×4) is estimated to take 1.01 times as long as F(2×2), over 56×56 half as long."""
+    costs = {8: {2: 1000, 4: 1010}, 56: {2: 2000, 4: 1000}}[side]
+    monkeypatch.setattr(conv_costs, "winograd", lambda shape, tile, machine: costs[tile])
+    monkeypatch.setattr(conv_costs, "direct", lambda shape, machine: 5000)
+    _, weights, _ = after_pass(TEXT.replace("56x56", f"{side}x{side}"), stored=stored)
+    assert f"w:{expected}" in weights

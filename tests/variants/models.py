@@ -48,6 +48,13 @@ def image(*, dims: Dims = ("batch", 3, "h", "w")) -> ModelProto:
     return _model(nodes, ("x", dims), ("y", (dims[0], 10)), weights)
 
 
+def filtering(channels: int = 128) -> ModelProto:
+    """x [batch, channels, h, w] through one 3×3 convolution."""
+    node = helper.make_node("Conv", ["x", "w"], ["y"], "conv", pads=[1, 1, 1, 1])
+    dims = ("batch", channels, "h", "w")
+    return _model([node], ("x", dims), ("y", dims), {"w": _random(channels, channels, 3, 3)})
+
+
 def reshaping() -> ModelProto:
     """x [n, m] in rows of 4: legal where n·m is a multiple of 4; a run tells."""
     nodes = [helper.make_node("Reshape", ["x", "shape"], ["a"], "rows"), helper.make_node("Relu", ["a"], ["y"], "relu")]

@@ -34,6 +34,18 @@ def test_panels_narrower_than_a_vector(tmp_path: Path) -> None:
     assert many.weights <= 1.03 * plain.weights
 
 
+def test_one_copy_of_transformed_weights(tmp_path: Path) -> None:
+    """F(4×4) one step after the other, since L2 does not hold these weights, and a group of tiles at a time."""
+    plain = onnxc.compile(models.filtering(), tmp_path / "plain.so", mcpu="x86-64-v3")
+    many = onnxc.compile(models.filtering(), tmp_path / "many.so", mcpu="x86-64-v3", variants=["batch=1,h=14,w=14"])
+    steps = {line.partition("3), ")[2] for name, line in many.log if name == "use_winograd"}
+    assert steps == {"", "24 tiles at a time"}
+    assert many.weights == plain.weights
+    x = np.random.default_rng(0).standard_normal((1, 128, 14, 14), dtype=np.float32)
+    y, expected = (InferenceSession(tmp_path / name).run(None, {"x": x})[0] for name in ("many.so", "plain.so"))
+    assert np.abs(y - expected).max() <= 1e-5 * np.abs(expected).max()
+
+
 @pytest.mark.parametrize(
     ("model", "specs", "shapes"),
     [
