@@ -10,12 +10,13 @@ from mlir import ir
 from onnxc.dialects.onnx import node_name
 from onnxc.errors import REFUSED, OnnxcError, Refusals
 from onnxc.passes.contract import Program
+from onnxc.passes.dim_names import PlainDims
 from onnxc.pipeline import has_lowering
 
 
 @contextmanager
 def complete_refusals(program: Program) -> Iterator[None]:
-    """Runs passes: a refusal comes out with the model's file and with all other nodes that have no lowering."""
+    """Runs passes: a refusal comes out with the model's file and names, and with all other nodes that have no lowering."""
     try:
         yield
     except OnnxcError as error:
@@ -25,8 +26,11 @@ def complete_refusals(program: Program) -> Iterator[None]:
         named = {known.node for known in errors}
         with program.context:
             others = [other for other in _without_lowering(program.module) if other.node not in named]
+            names = PlainDims(program)
             place = {node: number for number, node in enumerate(_nodes(program.module))}
         errors = sorted([*errors, *others], key=lambda known: place.get(known.node or "", -1))
+        for told in errors:
+            told.types, told.why = (names.plain(text) if text else text for text in (told.types, told.why))
         raise Refusals(errors).at(file=program.file) from None
 
 

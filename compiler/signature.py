@@ -11,6 +11,7 @@ from onnxc.dialects.errors import OnnxcError
 from onnxc.dialects.types import Tensor
 from onnxc.manifest import Dim, Value
 from onnxc.passes.contract import Program
+from onnxc.passes.dim_names import own_names
 
 DTYPES = {
     "f32": TensorProto.FLOAT, "f64": TensorProto.DOUBLE, "f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16,
@@ -24,7 +25,7 @@ DTYPES = {
 
 def input_values(program: Program) -> tuple[Value, ...]:
     """The inputs; a free dim has the name that the model gives it, or None: equal names must have equal sizes."""
-    names = _dim_names(program)
+    names = own_names(program)
     arguments = _main(program).regions[0].blocks[0].arguments
     return _values(program, "input_names", [a.type for a in arguments], lambda d: names.get(str(d), str(d)))
 
@@ -37,7 +38,7 @@ def input_symbols(program: Program) -> Iterator[str]:
 
 def output_values(program: Program) -> tuple[Value, ...]:
     """The outputs after shape inference; a dim that no input names is shown as the expression it is."""
-    names = _dim_names(program)
+    names = own_names(program)
     block = _main(program).regions[0].blocks[0]
     returned = block.operations[len(block.operations) - 1].operands
 
@@ -50,13 +51,6 @@ def output_values(program: Program) -> tuple[Value, ...]:
         if value.dtype == TensorProto.STRING:
             raise OnnxcError(f"output '{value.name}' is of strings, which cannot be returned yet", file=program.file)
     return found
-
-
-def _dim_names(program: Program) -> dict[str, str | None]:
-    """The model's own names of its symbols; None for those of dims that it leaves without a name."""
-    attributes = _main(program).attributes
-    entries = ir.DictAttr(attributes["dim_names"]) if "dim_names" in attributes else []
-    return {entry.name: ir.StringAttr(entry.attr).value or None for entry in entries}
 
 
 def _values(program: Program, attribute: str, types: Sequence[ir.Type], named) -> tuple[Value, ...]:

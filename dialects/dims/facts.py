@@ -64,14 +64,21 @@ class Facts:
         """`value` with what its symbols stand for."""
         return substitute(value, {name: self._meaning(name) for name in self.names})
 
+    def apply_to(self, name: str) -> Dim:
+        """What a symbol stands for."""
+        return self._meaning(name) if name in self.names else symbol(name)
+
+    def unit_of(self, name: str) -> Dim:
+        """The symbol that stands for a symbol divided by the largest number that is known to divide it."""
+        return ranged(self._unit(name), *self._units(name))
+
     def restore(self, value: Dim) -> Dim:
         """The same size in the symbols that the model has, for people."""
         back = {self._unit(name): floordiv(symbol(name), self.multiples.get(name, 1)) for name in self.names}
         return value if symbols(value).isdisjoint(back) else substitute(value, back)
 
     def _meaning(self, name: str) -> Dim:
-        low, high = self._units(name)
-        return self.multiples.get(name, 1) * ranged(self._unit(name), low, high)
+        return self.multiples.get(name, 1) * self.unit_of(name)
 
     def _unit(self, name: str) -> str:
         multiple = self.multiples.get(name, 1)

@@ -58,9 +58,13 @@ def applies(given: Conv) -> bool:
     known = isinstance(p.channels, int) and isinstance(p.filters, int)
     if not known or p.elem not in ("f32", "f64") or p.strides[-1] > MOST_STRIDE:
         return False
-    width = p.out[-1]
-    fills = not isinstance(width, int) or 4 * width >= 3 * (-(-width // 16) * 16)
-    return 1 <= p.taps * p.channels <= contraction.BLOCK and fills and patch_bytes(p, RUN) <= PATCH_BYTES
+    fits = 1 <= p.taps * p.channels <= contraction.BLOCK and patch_bytes(p, RUN) <= PATCH_BYTES
+    return fits and fills_vectors(p.out[-1])
+
+
+def fills_vectors(width: dims.Dim) -> bool:
+    """Whether a row of so many elements fills whole vectors, or nearly so; one whose length only a run tells may."""
+    return not isinstance(width, int) or 4 * width >= 3 * (-(-width // 16) * 16)
 
 
 def depth(p: Conv, deep: int) -> int:

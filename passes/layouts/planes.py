@@ -15,11 +15,12 @@ from onnxc.dialects.dims import Dim
 from onnxc.dialects.onnx import OnnxOp, is_onnx
 from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels.conv_problem import Conv
-from onnxc.passes.kernels.planes_problem import applies
+from onnxc.passes.kernels.planes_problem import applies, fills_vectors
 from onnxc.passes.layouts.pointwise import NARY, UNARY
 from onnxc.passes.layouts.versions import CARRIERS, Layouts, channels_last, native
 
 FEW_PIXELS = 16  # of an image: fewer do not fill vectors
+STRIDE = 2  # along the rows of a depthwise convolution: its vectors are taken apart by shuffles
 POINTWISE = {*UNARY.split(), *NARY.split()}
 VIEWS = ("Reshape", "Flatten")
 
@@ -41,12 +42,18 @@ def stay_planes(
         return _as_product(op, layouts)
     attrs = {"strides": list(strides), "dilations": list(dilations), "pads": list(pads)}
     depthwise = channels == 1 and filters == Tensor.of(x.type).dims[1] == group and filters != 1
-    if depthwise and rank == 4 and strides[1] == 1 and Tensor.of(x.type).elem == "f32":
+    if depthwise and rank == 4 and _along_rows(op.results[0], strides) and Tensor.of(x.type).elem == "f32":
         return _define(op, layouts, "depthwise_planes", [x, w, *bias], attrs)
     if not _small(op, group, tuple(pads), tuple(strides), tuple(dilations)):
         return False
     last = layouts.want(w, (0, *range(2, rank), 1))
     return _define(op, layouts, "conv_planes", [x, last, *bias], {**attrs, "group": group})
+
+
+def _along_rows(result: ir.Value, strides: Sequence[int]) -> bool:
+    """Whether vectors along rows do a depthwise convolution best: with a stride, where the result's rows fill them."""
+    width = Tensor.of(result.type).dims[3]
+    return strides[1] == 1 or (strides[1] <= STRIDE and fills_vectors(width))
 
 
 def _define(op: OnnxOp, layouts: Layouts, kind: str, operands: list[ir.Value], attrs: dict[str, object]) -> bool:

@@ -8,6 +8,7 @@ from mlir.dialects import arith, func, llvm
 from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program
+from onnxc.passes.dim_names import PlainDims
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.main.machine import OUT_OF_MEMORY, TOO_MANY_BYTES, Machine
 from onnxc.passes.main.requirements import emit_known_requirements
@@ -34,7 +35,8 @@ def emit_prepare(program: Program, main: ir.Operation) -> None:
     m = Machine(function, program.parts.errors)
     in_dims, out_dims, workspace = m.entry.arguments
     bind_inputs(m, main, in_dims)
-    emit_known_requirements(m, main, program.facts)
+    names_of_dims = PlainDims(program)
+    emit_known_requirements(m, main, names_of_dims)
     block = main.regions[0].blocks[0]
     returned = list(block.operations[len(block.operations) - 1].operands)
     names = [ir.StringAttr(a).value for a in ir.ArrayAttr(main.attributes["output_names"])]
@@ -43,7 +45,7 @@ def emit_prepare(program: Program, main: ir.Operation) -> None:
         for d in Tensor.of(v.type).dims:
             known = m.dim(d) if m.is_bound(d) else -1
             if not isinstance(known, int):
-                why = f"the input's shape makes a dim negative ({program.facts.restore(d)})"
+                why = f"the input's shape makes a dim negative ({names_of_dims.plain(str(d))})"
                 m.require(_at(m, known), f"output '{name}': {why}")
             with m.at():
                 m.store(m.as_i64(known), out_dims, position)

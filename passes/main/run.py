@@ -12,6 +12,7 @@ from onnxc.dialects.onnx import node_name
 from onnxc.dialects.types import Tensor
 from onnxc.dialects.weights import constant_array
 from onnxc.passes.contract import Program
+from onnxc.passes.dim_names import PlainDims
 from onnxc.passes.kernel_calls import callee_of
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
@@ -40,6 +41,7 @@ class RunEmitter:
         self.kernels = {name: _kernel(f) for name, f in kernels.items()}
         self.block = main.regions[0].blocks[0]
         self.pointers: dict[ir.Value, ir.Value] = {}
+        self.dim_names = PlainDims(program)
         self.band_plans = 0  # so many constants there are
 
     def emit(self) -> None:
@@ -81,7 +83,7 @@ class RunEmitter:
             "kernel.scratch": self._scratch,
             "kernel.join": self._scratch,
             "kernel.bind_dims": self._bind_dims,
-            "kernel.require": lambda op: emit_requirement(self.m, op, self.program.facts),
+            "kernel.require": lambda op: emit_requirement(self.m, op, self.dim_names),
         }
         ops = [view.operation for view in block.operations]
         for op in ops[:-1]:

@@ -55,11 +55,16 @@ def filtering(channels: int = 128) -> ModelProto:
     return _model([node], ("x", dims), ("y", dims), {"w": _random(channels, channels, 3, 3)})
 
 
-def reshaping() -> ModelProto:
+def product(dims: Dims) -> ModelProto:
+    """x [n, k] by a matrix of 5 rows."""
+    return _model([helper.make_node("MatMul", ["x", "w"], ["y"])], ("x", dims), ("y", (dims[0], 3)), {"w": _random(5, 3)})
+
+
+def reshaping(dims: Dims = ("n", "m")) -> ModelProto:
     """x [n, m] in rows of 4: legal where n·m is a multiple of 4; a run tells."""
     nodes = [helper.make_node("Reshape", ["x", "shape"], ["a"], "rows"), helper.make_node("Relu", ["a"], ["y"], "relu")]
     weights = {"shape": np.array([-1, 4], np.int64)}
-    return _model(nodes, ("x", ("n", "m")), ("y", ("r", 4)), weights)
+    return _model(nodes, ("x", dims), ("y", ("r", 4)), weights)
 
 
 def attention(*, heads: int = 2, width: int = 16) -> ModelProto:

@@ -151,6 +151,22 @@ def test_same_errors(tmp_path: Path) -> None:
     assert session.run(None, {"x": rows(2, 6)})[0].shape == (3, 4)
 
 
+@pytest.mark.parametrize(("dims", "names"), [(("n", "m"), ("n", "m")), ((None, None), ("x.0", "x.1"))])
+def test_errors_name_dims_as_the_model_does(tmp_path: Path, dims: models.Dims, names: tuple[str, str]) -> None:
+    """Not as a variant's facts spell them: `3*'m/3':1..4`, or `x_1` for a dim without a name."""
+    onnxc.compile(models.reshaping(dims), tmp_path / "r.so", variants=["x.0=1..9,x.1%3=0,x.1=3..12"])
+    session = InferenceSession(tmp_path / "r.so")
+    for shape in ((1, 3), (1, 5)):
+        with pytest.raises(ModelError, match=" elements in parts of 4: ") as caught:
+            session.run(None, {"x": rows(*shape)})
+        told = str(caught.value).removeprefix("node 'rows': ")
+        assert set(re.findall(r"[a-z][\w.']*", told)) == {*names, "elements", "in", "parts", "of", "and", "differ"}
+        assert "'" not in told
+    n, m = names
+    with pytest.raises(OnnxcError, match=rf"f32\[{n}, {m}\], .*: {m} and 5 differ"):
+        onnxc.compile(models.product(dims), tmp_path / "p.so", variants=["x.1%8=0,x.1=8..96"])
+
+
 def test_a_shape_that_the_model_refuses(tmp_path: Path) -> None:
     with pytest.raises(OnnxcError, match=r"node 'rows'.*\(in variant 'n=3,m=3' for x86-64-v3\)") as caught:
         onnxc.compile(models.reshaping(), tmp_path / "r.so", variants=["n=3,m=3"])
