@@ -1,8 +1,8 @@
 """How the units of a recurrent kernel are numbered: in rounds of independent units, which follow one another.
 
-A unit is a piece of one step: a few blocks of hidden units of one item of the batch. The units of a step are a round
-(Launch.round). A direction begins with a round that fills the states and ends with one that copies the last h; GRU's
-steps have two rounds: its last product needs r of all units.
+A unit is a piece of one step: a few blocks of hidden units of a few items of the batch. The units of a step are a
+round (Launch.round). A direction begins with a round that fills the states and ends with one that copies the last h;
+GRU's steps have two rounds: its last product needs r of all units.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from onnxc.passes.kernels.kernel_function import KernelFunction
 
 @dataclass(frozen=True)
 class Rounds:
-    """Units are [directions][rounds][pieces][batch]; the first `whole` pieces have `group` blocks, the others one."""
+    """Units are [directions][rounds][pieces][items]; the first `whole` pieces have `group` blocks, the others one."""
 
     blocks: int
     group: int
@@ -27,6 +27,12 @@ class Rounds:
     phases: int  # of a step
     steps: Dim
     batch: Dim
+    rows: int  # items of the batch a unit
+
+    @property
+    def groups(self) -> Dim:
+        """Groups of items in the batch; the last may be smaller."""
+        return self.batch if self.rows == 1 else (self.batch + (self.rows - 1)) // self.rows
 
     @property
     def count(self) -> Dim:
@@ -42,4 +48,5 @@ class Rounds:
         group = min(kernel.schedule["group"], blocks)
         whole = hidden // lanes // group
         phases = 2 if ir.StringAttr(attributes["cell"]).value == "GRU" else 1
-        return cls(blocks, group, whole, whole + blocks - whole * group, phases, steps, batch)
+        pieces = whole + blocks - whole * group
+        return cls(blocks, group, whole, pieces, phases, steps, batch, kernel.schedule["rows"])

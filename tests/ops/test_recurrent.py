@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.ops.oracle import Batch, Const, Sym, f32
+from tests.ops.oracle import Batch, Const, Sym, difference, f32, run_compiled, run_reference
 
 GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 DIRECTIONS = {"forward": 1, "reverse": 1, "bidirectional": 2}
@@ -75,6 +75,28 @@ def test_symbolic():
             label=f"{op} symbolic",
         )
     batch.check()
+
+
+@pytest.mark.parametrize("mcpu", ["native", "x86-64-v3"])
+@pytest.mark.parametrize("op", GATES)
+def test_items_share_weights(op, mcpu):
+    """Items of a batch are computed some at a time, so batches end amid them; each has the bits it has alone."""
+    common = {"hidden_size": 20, "direction": "bidirectional", "outputs": 2}
+    weights = cell(op, 6, 20, 2)
+    batch = Batch()
+    xs = [f32(4, n, 6) for n in (7, 1, 3)]
+    batch.add(op, [Sym(("S", "N", 6), [*xs, *np.split(xs[0], 7, axis=1)]), *weights], **common)
+    batch.add(op, [xs[0], *weights], **common)
+    lengths = np.array([2, 4, 0, 3, 4, 1, 2], np.int32)
+    batch.add(op, [xs[0], *weights, lengths], **common)
+    model, feeds = batch.model(), batch.feeds
+    runs = [{name: r[min(i, len(r) - 1)] for name, r in feeds.items()} for i in range(10)]
+    ours = run_compiled(model, runs, mcpu=mcpu)
+    for got, want in zip(ours[:3], run_reference(model, runs[:3]), strict=True):
+        assert not any(filter(None, (difference(g, w, 3e-6) for g, w in zip(got, want, strict=True))))
+    alone = np.concatenate([run[0] for run in ours[3:]], axis=2)
+    assert np.array_equal(ours[0][0], alone)
+    assert np.array_equal(ours[0][2], alone)
 
 
 def test_lstm_options():
