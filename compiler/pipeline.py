@@ -11,6 +11,7 @@ from onnxc.passes.contract import PassFunction
 from onnxc.passes.decompose import decompose
 from onnxc.passes.describe_kernels import describe_kernels
 from onnxc.passes.emit_main import emit_main
+from onnxc.passes.expand_conv_transpose import expand_conv_transpose
 from onnxc.passes.expand_recurrent import expand_recurrent
 from onnxc.passes.expand_resize import expand_resize
 from onnxc.passes.fold_batch_norm import fold_batch_norm
@@ -70,6 +71,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         widen_halves,
         fuse_attention,
         expand_recurrent,
+        expand_conv_transpose,
         to_nhwc,
         fold_constants,
         simplify,

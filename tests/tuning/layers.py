@@ -35,7 +35,7 @@ def convolutions(path: Path) -> Path:
         node("ConvTranspose", ["t5", "w4"], ["y"], strides=[2, 2]),
     ]
     weights = {"w0": (32, 3, 3, 3), "b0": (32,), "w1": (32, 32, 3, 3), "b1": (32,), "w2": (32, 32, 1, 1)}
-    return save(path, nodes, (1, 3, 12, 12), (1, 8, 24, 24), {**weights, "w3": (32, 1, 3, 3), "w4": (32, 8, 2, 2)})
+    return save(path, nodes, (1, 3, 12, 12), (1, 16, 24, 24), {**weights, "w3": (32, 1, 3, 3), "w4": (32, 16, 2, 2)})
 
 
 def planes(path: Path) -> Path:
