@@ -16,7 +16,7 @@ from onnxc.pipeline import has_lowering
 
 @contextmanager
 def complete_refusals(program: Program) -> Iterator[None]:
-    """Runs passes: a refusal comes out with the model's file and names, and with all other nodes that have no lowering."""
+    """Runs passes: a refusal comes out with the model's file and names, and all other nodes that have no lowering."""
     try:
         yield
     except OnnxcError as error:

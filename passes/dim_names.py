@@ -1,4 +1,4 @@
-"""What messages call sizes: the model's own names, INPUT.AXIS where it has none, whatever a variant's facts make of them.
+"""What messages call sizes: the model's own names, INPUT.AXIS where it has none, whatever a variant makes of them.
 
 A dim without a name is `x_0` in the program, one that a variant makes a multiple of 8 `8*'x_0/8'`, one in a range
 `x_0:1..12`. People read `x.0` for each of them.

@@ -67,9 +67,7 @@ def _tile(program: Program, op: OnnxOp, machine: Machine) -> FftTile | None:
     return best_transform(op, machine, wanted=asked == "fft", stored=stored)
 
 
-def best_transform(
-    op: OnnxOp, machine: Machine, wanted: bool = False, stored: Collection[str] = ()
-) -> FftTile | None:
+def best_transform(op: OnnxOp, machine: Machine, wanted: bool = False, stored: Collection[str] = ()) -> FftTile | None:
     """The tile with the lowest estimate; None where the direct sum is as good, unless this algorithm is `wanted`.
 
     `stored`: in what forms the weights are there already."""

@@ -9,8 +9,9 @@ Where the weights stay in cache, one op does it a few tiles at a time, in scratc
 Where only a run tells how large images are, that op takes `group` tiles at a time, in scratch of a fixed size, and has
 no `tiles`; whether it pays is estimated for images of a usual size.
 F(4×4) does 4 times fewer multiplications on 4 times the weights, F(2×2) 2.25 times fewer on 1.78 times; the choice
-weighs arithmetic against reading the weights, which is slower where the whole model's do not stay in cache. What another variant has stored of the weights already is taken where it is
-estimated to be about as fast (conv_costs.SHARED), so that an artefact holds them once.
+weighs arithmetic against reading the weights, which is slower where the whole model's do not stay in cache. What
+another variant has stored of the weights is taken where it is estimated to be about as fast (conv_costs.SHARED), so
+that an artefact holds them once.
 Other bits than the direct sum (2.1 and 0.7 times its error), so never with `strict`. An op's attribute `algorithm`
 (conv_algorithms.py) goes before the estimate. Keeps: everything else.
 """

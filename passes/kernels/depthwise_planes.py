@@ -111,8 +111,8 @@ class _Emitter:
                 self._inner_or_ends(start, lambda columns: tile(image, channel, row, columns))
 
     def _inner_or_ends(self, start: im.Index, tile: Callable[[_Columns], None]) -> None:
-        """A tile all of whose taps lie in the row has no masks; one that the row's end leaves half empty or more is done
-        a vector at a time."""
+        """A tile all of whose taps lie in the row has no masks; one that the row's end leaves half empty is done a
+        vector at a time."""
         b, vectors, lanes = self.b, self.s.vectors, self.sums.lanes
         stop, first = im.add(start, vectors * lanes), im.sub(im.mul(start, self.strides[1]), self.pads[1])
         inside = im.both(im.compare(first, ">=", 0), im.compare(stop, "<=", self.shape[3]))

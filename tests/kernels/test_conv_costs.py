@@ -14,6 +14,7 @@ from onnxc.dialects.weights import WeightStore
 from onnxc.passes import conv_costs
 from onnxc.passes.contract import Options, Program
 from onnxc.passes.conv_costs import Machine, Shape
+from onnxc.passes.kernels.fft_points import FftTile
 from onnxc.passes.use_fft import use_fft
 from onnxc.passes.use_im2col import use_im2col
 from onnxc.passes.use_winograd import use_winograd
@@ -92,6 +93,16 @@ def test_strict_leaves_the_sum_as_it_is(size, window):
 ])  # fmt: skip
 def test_usual_sizes(size, expected):
     assert dims.usual(dims.parse(size), 224) == expected
+
+
+@pytest.mark.parametrize("size, channels, window, extents, grouped", [
+    (14, 32, 5, (8, 8), True), (7, 32, 5, (8, 8), False), (56, 16, 9, (16, 32), True), (14, 128, 5, (16, 16), False),
+])  # fmt: skip
+def test_fourier_tiles_go_in_groups_beside_weights_that_l2_holds(size, channels, window, extents, grouped):
+    """Over 7×7 there are 4 tiles, and a group would be one of them."""
+    shape = Shape(1, (size, size), (window, window), channels, channels)
+    tile = FftTile(extents, (window, window))
+    assert bool(conv_costs.fft_group(shape, tile, target_for("emeraldrapids", "x86_64"))) == grouped
 
 
 def test_scratch_does_not_grow_with_images_of_free_sizes():

@@ -57,7 +57,9 @@ def filtering(channels: int = 128) -> ModelProto:
 
 def product(dims: Dims) -> ModelProto:
     """x [n, k] by a matrix of 5 rows."""
-    return _model([helper.make_node("MatMul", ["x", "w"], ["y"])], ("x", dims), ("y", (dims[0], 3)), {"w": _random(5, 3)})
+    return _model(
+        [helper.make_node("MatMul", ["x", "w"], ["y"])], ("x", dims), ("y", (dims[0], 3)), {"w": _random(5, 3)}
+    )
 
 
 def reshaping(dims: Dims = ("n", "m")) -> ModelProto:
