@@ -80,6 +80,15 @@ def test_panels_are_copied_no_more_often_than_by_code_for_any_number(channels, f
         assert copies * panels >= 2
 
 
+@pytest.mark.parametrize("rows", [196, 384, 512, 1000])
+def test_passes_over_the_weights_are_as_long_as_each_other(rows):
+    """12, 12 and 4 tiles of 384 rows would read 9 MB of weights a third time for few rows."""
+    found = matmul.choose(kernel(rows, 768, 3072, 1), target_for("emeraldrapids", "x86_64"))
+    tiles = contraction.tile_count(rows, found["rows"])
+    passes = -(-tiles // found["group"])
+    assert passes * found["group"] - tiles < passes
+
+
 @pytest.mark.parametrize("weights", [2, 3])
 def test_weights_of_large_models_are_a_stream_from_memory(weights, tmp_path):
     """Only where all together do not stay in the last cache is a single row's asked for."""
