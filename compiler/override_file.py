@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from onnxc.errors import UNREADABLE, OnnxcError
-from onnxc.passes.overrides import APART, FUSED, HIGHEST, PRECISIONS, Override
+from onnxc.passes.overrides import ALWAYS, APART, FUSED, HIGHEST, NEVER, PRECISIONS, Override
 from onnxc.tuning.records import LARGEST
 
 if sys.version_info >= (3, 11):
@@ -25,7 +25,9 @@ if sys.version_info >= (3, 11):
 else:
     import tomli as tomllib
 
-KINDS: dict[str, type] = {"algorithm": str, "schedule": dict, "precision": str, "strict": bool, "fusion": str}
+KINDS: dict[str, type] = {"algorithm": str, "schedule": dict, "precision": str, "strict": bool, "fusion": str,
+                          "turns": str}  # fmt: skip
+WORDS = {"fusion": (APART, FUSED), "turns": (NEVER, ALWAYS)}
 #: what other tools call what a node is to compute in → what it is here
 OTHER_NAMES = {
     **dict.fromkeys(("double", "float64", "fp64", "F64"), "f64"),
@@ -76,8 +78,9 @@ def _override(pattern: str, table: Any, origin: str) -> Override:
         why = "a node computes in the precision of its tensors, or in a wider one"
         hint = f"one of {', '.join(PRECISIONS)}" if meant is None else f'precision = "{meant}"'
         raise wrong(f"precision = {_shown(precision)} cannot be honoured: {why}", hint=hint)
-    if (fusion := table.get("fusion", APART)) not in (APART, FUSED):
-        raise wrong(f"fusion = {_shown(fusion)} is not possible", hint=f"one of {APART}, {FUSED}")
+    for name, words in WORDS.items():
+        if table.get(name, words[0]) not in words:
+            raise wrong(f"{name} = {_shown(table[name])} is not possible", hint=f"one of {', '.join(words)}")
     if table.get("strict") is False:
         raise wrong("strict = false cannot be honoured: without --strict no node is strict anyhow")
     for name, value in table.get("schedule", {}).items():
@@ -91,7 +94,7 @@ def _override(pattern: str, table: Any, origin: str) -> Override:
 def _example(name: str) -> str:
     examples = {
         "algorithm": '"direct"', "schedule": "{ rows = 6 }", "precision": '"f64"', "strict": "true",
-        "fusion": '"apart"',
+        "fusion": '"apart"', "turns": '"never"',
     }  # fmt: skip
     return f"for example {name} = {examples[name]}"
 

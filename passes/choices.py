@@ -20,6 +20,10 @@ class Choices:
         """The operators after which the kernel with this signature falls apart, where that is known; (): nowhere."""
         return None
 
+    def turns(self, signature: str) -> Sequence[int] | None:
+        """The kernels after which the chain with this signature (row_turns.py) falls apart; (): all take turns."""
+        return None
+
     def gain(self, signature: str) -> float | None:
         """How many times as fast as the heuristic's the algorithm for this signature is, where that was measured."""
         return None

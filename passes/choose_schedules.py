@@ -5,8 +5,9 @@ After:   … {kernel.kind = "matmul", kernel.schedule = {mr = 6, …}, kernel.ex
 The schedule is what tuning has found for the kernel's signature (`options.choices`), else what the kind's heuristic
 chooses for the shapes and the target; entries in the attribute `schedule` of the kernel's root are laid over either.
 Threads may divide the extent, a unit of which takes about that many picoseconds (and `kernel.round`: of which so many
-units are independent). `notes["choices"]`: kernel → heuristic, record or override. Where the model's weights are too
-many to stay in caches from run to run, kernels that have some are marked `kernel.streams_weights` before.
+units are independent). `notes["choices"]`: kernel → heuristic, record or override; `notes["signatures"]`: kernel →
+signature, where there is anybody to ask. Where the model's weights are too many to stay in caches from run to run,
+kernels that have some are marked `kernel.streams_weights` before.
 Keeps: everything else.      Leaves: no attribute `schedule` on an op.
 """
 
@@ -41,6 +42,8 @@ def choose_schedules(program: Program) -> None:
     functions = [f for f in program.module.body.operations if "kernel.kind" in f.attributes]
     kernels = [KernelFunction.of(function) for function in functions]
     stream = _weight_bytes(program, kernels) > MEMORY_BYTES
+    if program.options.choices is not None:
+        program.notes["signatures"] = {_symbol(kernel): kernel_signature(kernel) for kernel in kernels}
     for kernel in kernels:
         if stream and kernel.constants:
             kernel.func.attributes["kernel.streams_weights"] = ir.UnitAttr.get()
@@ -96,7 +99,7 @@ class _Chooser:
         """What tuning has found, if it is possible here."""
         if self.choices is None:
             return None
-        signature = kernel_signature(kernel)
+        signature = self.program.notes["signatures"][_symbol(kernel)]
         schedule = self.choices.schedule(signature)
         if schedule is None:
             self.misses.append((_symbol(kernel), signature))

@@ -1,4 +1,4 @@
-"""What the user asks of single nodes, by pattern: an algorithm, a schedule, a precision, strictness, fusion."""
+"""What the user asks of single nodes, by pattern: an algorithm, a schedule, a precision, strictness, fusion, turns."""
 
 from __future__ import annotations
 
@@ -18,6 +18,9 @@ HIGHEST = "highest"
 PRECISIONS = ("f64", "f32", HIGHEST)
 #: a kernel of its own, or all in one kernel that the heuristic puts there
 APART, FUSED = "apart", "fused"
+#: whether its kernel takes turns by rows with others
+NEVER, ALWAYS = "never", "always"
+NOWHERE = "it is part of no kernel: a view, or folded into constants or other nodes"
 
 
 @dataclass(frozen=True)
@@ -34,6 +37,7 @@ class Override:
     precision: str | None = None
     strict: bool = False
     fusion: str | None = None
+    turns: str | None = None
 
     @property
     def plain(self) -> bool:

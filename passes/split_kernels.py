@@ -27,7 +27,7 @@ from onnxc.passes.kernel_calls import build_call, callee_of, kernel_calls, nodes
 from onnxc.passes.kernels.boundaries import INLINED, Indivisible, Part, around, boundaries, parts, refusal
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.outline_kernels import LIMITED, OpaqueDims, kernel_function, kernel_name
-from onnxc.passes.overrides import APART, FUSED, Override, asked, overrides
+from onnxc.passes.overrides import APART, FUSED, NOWHERE, Override, asked, overrides
 from onnxc.passes.signatures import kernel_signature
 
 
@@ -177,9 +177,8 @@ class _Chooser:
             if override.fusion is None or override.origin in self._honoured or override.origin not in named:
                 continue
             alone = "its kernel computes nothing else, or cannot be divided"
-            nowhere = "it is part of no kernel: a view, or folded into constants or other nodes"
             raise override.refuse(
                 f"fusion = '{override.fusion}' is not possible",
                 node=named[override.origin],
-                why=alone if override.fusion == FUSED else nowhere,
+                why=alone if override.fusion == FUSED else NOWHERE,
             )

@@ -1,7 +1,8 @@
 """This file is one task of a bundle in memory: its buffers, and its candidates as lists of kernel calls.
 
-A candidate is a list of steps, each a kernel of the task's library with its arguments: buffers by name, or numbers. The
-weights of a large model come from memory in each of its runs; here each lies in as many copies as make `cold_bytes`,
+A candidate is a list of steps, each a kernel of the task's library with its arguments: buffers by name, or numbers; or
+kernels that take turns by rows, with a plan (`bands`), room for each thread and all their arguments, functions among
+them. The weights of a large model come from memory in each of its runs; here each lies in as many copies as make `cold_bytes`,
 and runs go from copy to copy.
 """
 
@@ -20,7 +21,8 @@ FENCE = 256  # bytes around each buffer that nobody may write
 MARK = 0xA5
 MOST_COPIES = 4096
 _COUNTS = ("extent", "round", "picoseconds")
-_STEP = np.dtype([("kernel", "u8"), ("args", "u8"), *((name, "i8") for name in _COUNTS)])  # onnxc_step of timing.c
+# onnxc_step of timing.c
+_STEP = np.dtype([("kernel", "u8"), ("args", "u8"), *((n, "i8") for n in _COUNTS), ("bands", "u8"), ("rooms", "u8")])
 
 
 class Task:
@@ -122,17 +124,30 @@ class Task:
         for k, step in enumerate(steps):
             arguments = np.zeros((copies, max(1, len(step["args"]))), np.int64)
             for i, argument in enumerate(step["args"]):
-                arguments[:, i] = self._addresses(argument, copies) if isinstance(argument, str) else argument
+                arguments[:, i] = self._addresses(argument, copies)
             self._arguments.append(arguments)
-            made["kernel"][:, k] = ctypes.cast(getattr(self.library, step["symbol"]), ctypes.c_void_p).value
             made["args"][:, k] = arguments.ctypes.data + arguments.strides[0] * np.arange(copies)
             for name in _COUNTS:
                 made[name][:, k] = step[name]
+            if "bands" in step:
+                plan = np.array(step["bands"], np.int64)
+                self._arguments.append(plan)
+                made["bands"][:, k], made["rooms"][:, k] = plan.ctypes.data, self.buffers[step["rooms"]].ctypes.data
+            else:
+                made["kernel"][:, k] = self._function(step["symbol"])
         return made
 
-    def _addresses(self, name: str, copies: int) -> np.ndarray:
-        buffer = self.buffers[name]
-        stride = -(-buffer.nbytes // 64) * 64 if name in self.copies else 0
+    def _function(self, symbol: str) -> int:
+        return ctypes.cast(getattr(self.library, symbol), ctypes.c_void_p).value or 0
+
+    def _addresses(self, argument: Any, copies: int) -> Any:
+        """What an argument is for each copy of the weights."""
+        if isinstance(argument, int):
+            return argument
+        if isinstance(argument, Mapping):
+            return self._function(argument["function"])
+        buffer = self.buffers[argument]
+        stride = -(-buffer.nbytes // 64) * 64 if argument in self.copies else 0
         return buffer.ctypes.data + stride * np.arange(copies)
 
 

@@ -31,7 +31,7 @@ from onnxc.runtime.candidates import Task
 from onnxc.runtime.errors import LoadError
 from onnxc.runtime.isolated import Failed, TooLong, isolated
 
-FORMAT = 1
+FORMAT = 2
 ARCHITECTURES = ("x86_64", "aarch64", "riscv64")
 LONGEST = 20.0  # seconds that one candidate may take: check, calibration and all rounds
 SHORTEST = 1.0  # seconds that it has where time is nearly out

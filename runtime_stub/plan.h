@@ -17,17 +17,20 @@ typedef struct plan_buffer {
     int32_t role, kind, width;
 } plan_buffer;
 
-/* A buffer by its number, or, if that is negative, the value itself. */
+/* A buffer by its number, or, if that is negative, a kernel's function or the value itself. */
 typedef struct plan_argument {
     int64_t value;
     int32_t buffer;
+    onnxc_kernel function;
 } plan_argument;
 
-/* One call of a kernel, as main would make it. */
+/* A call of a kernel, or of kernels that take turns (onnxc_step in timing.c): `rooms` is a buffer's number. */
 typedef struct plan_step {
     onnxc_kernel kernel;
     const plan_argument *arguments;
     int64_t count, extent, round, picoseconds;
+    const int64_t *bands;
+    int32_t rooms;
 } plan_step;
 
 typedef struct plan_candidate {

@@ -24,6 +24,7 @@
 #endif
 #include "context.c"
 #include "bands.c"
+#include "env_bands.c"
 #include "weights.c"
 #include "check.c"
 #include "pick.c"

@@ -86,10 +86,13 @@ static int make_steps(task *t, int32_t number) {
             for (int64_t i = 0; i < s->count; i++) {
                 const plan_argument *a = s->arguments + i;
                 const memory *m = a->buffer < 0 ? NULL : t->memories + a->buffer;
-                arguments[i] = m ? ADDRESS(m->inside + (m->copies > 1 ? m->stride * copy : 0)) : a->value;
+                arguments[i] = m             ? ADDRESS(m->inside + (m->copies > 1 ? m->stride * copy : 0))
+                               : a->function ? (int64_t)(intptr_t)a->function
+                                             : a->value;
             }
-            r->steps[(int64_t)copy * c->count + k] =
-                (onnxc_step){s->kernel, arguments, s->extent, s->round, s->picoseconds};
+            r->steps[(int64_t)copy * c->count + k] = (onnxc_step){
+                s->kernel, arguments, s->extent, s->round, s->picoseconds, (const onnxc_bands *)(const void *)s->bands,
+                s->bands ? (char *)t->memories[s->rooms].inside : NULL};
         }
     }
     return 1;

@@ -15,12 +15,19 @@
 #include "shares.c"
 #include "pool.c"
 
-/* One call of a kernel, as main would make it. */
+#include "bands.c"
+
+/* One call of a kernel, as main would make it; or, with `bands`, kernels that take turns: args are theirs and begin each
+ * with its function, the extent counts bands, and each thread has a room at `rooms`. */
 typedef struct onnxc_step {
     onnxc_kernel kernel;
     const int64_t *args;
     int64_t extent, round, picoseconds;
+    const onnxc_bands *bands;
+    char *rooms;
 } onnxc_step;
+
+enum { MOST_ROOMS = MOST_WORKERS + 1 };
 
 static int64_t cpu_now(void) {
     struct timespec t;
@@ -28,7 +35,29 @@ static int64_t cpu_now(void) {
     return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
 }
 
+/* A call of the bands [begin, end) for the pool, or by this thread alone. */
+static band_job turns_of(const onnxc_step *s, band_room *rooms, int32_t count) {
+    const band_job job = {s->bands, s->args, count, rooms};
+    for (int32_t i = 0; i < count; i++) room_set_up(&rooms[i], &job, s->rooms + i * s->bands->bytes);
+    return job;
+}
+
+static void run_turns(const onnxc_step *s, int32_t threads) {
+    band_room rooms[MOST_ROOMS];
+    const int32_t parts = parts_worth(threads, s->extent, s->picoseconds);
+    const band_job job = turns_of(s, rooms, parts > 1 ? parts : 1);
+    const int64_t *args = (const int64_t *)(const void *)&job;
+    if (parts > 1)
+        pool_run(&onnxc_pool_3, threads, run_bands, args, 0, s->extent, s->picoseconds);
+    else
+        run_bands(args, 0, s->extent);
+}
+
 static void run_step(const onnxc_step *s, int32_t threads) {
+    if (s->bands) {
+        run_turns(s, threads);
+        return;
+    }
     for (int64_t begin = 0; begin < s->extent; begin += s->round)
         pool_run(&onnxc_pool_3, threads, s->kernel, s->args, begin, begin + s->round, s->picoseconds);
 }
@@ -53,8 +82,13 @@ __attribute__((visibility("default"))) int64_t onnxc_time_steps(const onnxc_step
 
 /* One run in which each round of each kernel is done in `pieces`, the last one first. */
 __attribute__((visibility("default"))) void onnxc_run_pieces(const onnxc_step *steps, int32_t count, int32_t pieces) {
-    for (int32_t k = 0; k < count; k++)
-        for (int64_t begin = 0, units = steps[k].round; begin < steps[k].extent; begin += units)
+    for (const onnxc_step *s = steps; s < steps + count; s++) {
+        band_room room;
+        const band_job job = s->bands ? turns_of(s, &room, 1) : (band_job){0};
+        const onnxc_kernel kernel = s->bands ? run_bands : s->kernel;
+        const int64_t *args = s->bands ? (const int64_t *)(const void *)&job : s->args;
+        for (int64_t begin = 0, units = s->round; begin < s->extent; begin += units)
             for (int64_t i = pieces; i-- > 0;)
-                steps[k].kernel(steps[k].args, begin + units * i / pieces, begin + units * (i + 1) / pieces);
+                kernel(args, begin + units * i / pieces, begin + units * (i + 1) / pieces);
+    }
 }

@@ -45,12 +45,33 @@ ENTRIES = ("onnxc_time_steps", "onnxc_run_pieces")
 class Built:
     """A call as machine code wants it: the kernel's text under a name of its own, what is packed, the arguments."""
 
+    call: Call
     job: Job
     packings: list[Packing]
     arguments: list[str | int]
     extent: int
     round: int
     picoseconds: int
+
+
+@dataclass
+class Step:
+    """A call, or several that take turns by a plan."""
+
+    calls: list[Built]
+    words: Sequence[int] = ()
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """As a manifest tells it, but for the rooms of turns."""
+        if not self.words:
+            (call,) = self.calls
+            counts = {"extent": call.extent, "round": call.round, "picoseconds": call.picoseconds}
+            return {"symbol": call.job.name, "args": call.arguments, **counts}
+        bands, _, _, _, picoseconds, *_ = self.words
+        arguments = [a for call in self.calls for a in ({"function": call.job.name}, *call.arguments)]
+        counts = {"extent": bands, "round": bands, "picoseconds": picoseconds}
+        return {"args": arguments, **counts, "bands": list(self.words)}
 
 
 @dataclass(frozen=True)
@@ -73,8 +94,8 @@ class BundleWriter:
 
     def estimate(self, task: Task) -> float:
         """Nanoseconds of a run of the model that go into a task, by the kernels' own estimates; 0: not to be built."""
-        calls = self._build(task.candidates[0])
-        return task.count * sum(b.extent * b.picoseconds for b in calls or ()) / 1e3
+        steps = self._build(task.candidates[0])
+        return task.count * sum(b.extent * b.picoseconds for step in steps or () for b in step.calls) / 1e3
 
     def write(self, folder: Path, portions: Sequence[Portion], until: float = float("inf")) -> list[list[int]]:
         """Writes a bundle; returns, for each portion, the numbers of the candidates that are in it.
@@ -84,18 +105,18 @@ class BundleWriter:
         """
         folder.mkdir(parents=True, exist_ok=True)
         built = [[self._build(p.task.candidates[n]) for n in p.numbers] for p in portions]
-        objects = self._compile([b.job for row in built for calls in row for b in calls or ()], until)
+        objects = self._compile([job for row in built for steps in row for job in _jobs(steps)], until)
         tasks, taken, export = [], [], []
         for portion, row in zip(portions, built, strict=True):
-            able = [c is not None and all(b.job.name in objects for b in c) for c in row]
+            able = [steps is not None and all(job.name in objects for job in _jobs(steps)) for steps in row]
             needed = {0, portion.task.reference} & set(portion.numbers)
             if not all(fine for n, fine in zip(portion.numbers, able, strict=True) if n in needed):
                 taken.append([])
                 continue
-            chosen = [(n, calls) for n, calls, fine in zip(portion.numbers, row, able, strict=True) if fine and calls]
+            chosen = [(n, steps) for n, steps, fine in zip(portion.numbers, row, able, strict=True) if fine and steps]
             taken.append([n for n, _ in chosen])
-            export += [b.job.name for _, calls in chosen for b in calls]
-            tasks.append(_Writer(folder, portion, self.cold_bytes).facts(chosen))
+            export += [job.name for _, steps in chosen for job in _jobs(steps)]
+            tasks.append(_Writer(folder, portion, self.cold_bytes, self.threads).facts(chosen))
         export = list(dict.fromkeys(export))  # candidates share kernels
         code = [objects[name] for name in export]
         facts = {"format": FORMAT, "onnxc": __version__, "target": self.pool.target.key, "threads": self.threads}
@@ -108,11 +129,18 @@ class BundleWriter:
         link_shared([*code, timing], folder / LIBRARY, soname=LIBRARY, export=[*export, *ENTRIES])
         return taken
 
-    def _build(self, candidate: Candidate) -> list[Built] | None:
+    def _build(self, candidate: Candidate) -> list[Step] | None:
         try:
-            return [build_call(call, self.pool.target) for call in candidate.calls]
+            built = [build_call(call, self.pool.target) for call in candidate.calls]
         except (OnnxcError, CompilerBug, TypeError, ValueError, KeyError, ir.MLIRError):
             return None  # a schedule that this kernel does not know or cannot have
+        steps: list[Step] = []
+        while built:
+            words = candidate.turns.get(len(candidate.calls) - len(built), ())
+            count = words[1] if words else 1
+            steps.append(Step(built[:count], words))
+            built = built[count:]
+        return steps
 
     def _compile(self, jobs: Sequence[Job], until: float) -> dict[str, bytes]:
         """Objects by name; what cannot be compiled, or not in time, is left out."""
@@ -133,6 +161,10 @@ class BundleWriter:
                     done[job.name] = code
                 if time.monotonic() > until:
                     return
+
+
+def _jobs(steps: Sequence[Step] | None) -> list[Job]:
+    return [call.job for step in steps or () for call in step.calls]
 
 
 def build_call(call: Call, target: Any) -> Built:
@@ -159,7 +191,7 @@ def build_call(call: Call, target: Any) -> Built:
         arguments += [call.values[s] for s in kernel.symbols]
         counts = (launch.extent, launch.independent, launch.picoseconds)
         numbers = [dims.evaluate(d, call.values) for d in counts]
-        return Built(Job(symbol, str(function.operation)), packings, arguments, *numbers)
+        return Built(call, Job(symbol, str(function.operation)), packings, arguments, *numbers)
 
 
 def packed_name(name: str, packing: Packing) -> str:
@@ -169,15 +201,16 @@ def packed_name(name: str, packing: Packing) -> str:
 class _Writer:
     """Writes one task's weights and tells its facts."""
 
-    def __init__(self, folder: Path, portion: Portion, cold_bytes: int) -> None:
+    def __init__(self, folder: Path, portion: Portion, cold_bytes: int, threads: int) -> None:
         self.folder, self.portion, self.task, self.cold_bytes = folder, portion, portion.task, cold_bytes
+        self.threads = threads
         self.buffers: dict[str, dict[str, Any]] = {}
 
-    def facts(self, chosen: Sequence[tuple[int, list[Built]]]) -> dict[str, Any]:
+    def facts(self, chosen: Sequence[tuple[int, list[Step]]]) -> dict[str, Any]:
         candidates = []
         for number, built in chosen:
             candidate = self.task.candidates[number]
-            steps = [self._step(call, b) for call, b in zip(candidate.calls, built, strict=True)]
+            steps = [self._step(step) for step in built]
             candidates.append({"choice": candidate.choice, "tolerance": candidate.tolerance, "steps": steps})
         return {
             "name": self.task.signature,
@@ -189,9 +222,19 @@ class _Writer:
             "reference": next(i for i, (n, _) in enumerate(chosen) if n == self.task.reference),
         }
 
-    def _step(self, call: Call, built: Built) -> dict[str, Any]:
+    def _step(self, step: Step) -> dict[str, Any]:
+        for built in step.calls:
+            self._buffers_of(built)
+        if not step.words:
+            return step.facts
+        _, _, _, room, *_ = step.words
+        rooms = f"rooms of {room} bytes"
+        self.buffers[rooms] = {"bytes": room * self.threads, "dtype": "uint8", "role": "scratch"}
+        return {**step.facts, "rooms": rooms}
+
+    def _buffers_of(self, built: Built) -> None:
         packings = {packing.position: packing for packing in built.packings}
-        for i, name in enumerate([*call.operands, *call.results]):
+        for i, name in enumerate([*built.call.operands, *built.call.results]):
             buffer = self.task.buffers[name]
             if buffer.role == "weight":
                 self._weight(name, buffer, packings.get(i))
@@ -199,13 +242,6 @@ class _Writer:
                 self.buffers[name] = {"bytes": buffer.size, "dtype": buffer.dtype, "role": buffer.role}
         if "status" in built.arguments:
             self.buffers["status"] = {"bytes": 4, "dtype": "int32", "role": "status"}
-        return {
-            "symbol": built.job.name,
-            "args": built.arguments,
-            "extent": built.extent,
-            "round": built.round,
-            "picoseconds": built.picoseconds,
-        }
 
     def _weight(self, name: str, buffer: Buffer, packing: Packing | None) -> None:
         known = name if packing is None else packed_name(name, packing)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from onnxc.passes.choices import Choices
 
@@ -37,16 +37,20 @@ class RecordedChoices(Choices):
         return len(self._found)
 
     def schedule(self, signature: str) -> Mapping[str, int | str] | None:
-        found = self._found.get((signature, "schedule"))
-        return None if found is None else found.choice["schedule"]
+        return self._choice(signature, "schedule")
 
     def algorithm(self, signature: str) -> str | None:
-        found = self._found.get((signature, "algorithm"))
-        return None if found is None else found.choice["algorithm"]
+        return self._choice(signature, "algorithm")
 
     def fusion(self, signature: str) -> Sequence[int] | None:
-        found = self._found.get((signature, "fusion"))
-        return None if found is None else found.choice["fusion"]
+        return self._choice(signature, "fusion")
+
+    def turns(self, signature: str) -> Sequence[int] | None:
+        return self._choice(signature, "turns")
+
+    def _choice(self, signature: str, what: str) -> Any:
+        found = self._found.get((signature, what))
+        return None if found is None else found.choice[what]
 
     def gain(self, signature: str) -> float | None:
         found = self._found.get((signature, "algorithm"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -17,10 +16,10 @@ from onnxc.options import Options
 from onnxc.progress import Progress
 from onnxc.terminal import Terminal
 from onnxc.tuning.chosen import shortened
-from onnxc.tuning.elsewhere import read_lines
 from onnxc.tuning.records import Records
+from onnxc.tuning.results import merge, read_records
 from onnxc.tuning.runners import runner_for
-from onnxc.tuning.tune import Summary, Tuner, merge, read_results
+from onnxc.tuning.tune import Summary, Tuner
 from onnxc.variants import read_spec
 
 #: runners that only write what is to be measured: its form, and what to do with it
@@ -134,32 +133,10 @@ def _read(path: Path, progress: Progress) -> Records:
 
 
 def _merge(files: Sequence[Path], output: Path) -> None:
-    merged, warnings = merge([_records(file) for file in files], output)
+    merged, warnings = merge([read_records(file) for file in files], output)
     for line in warnings:
         sys.stderr.write(f"warning: {line}\n")
     sys.stdout.write(f"{output}: {len(merged)} records from {len(files)} files\n")
-
-
-def _records(path: Path) -> tuple[Records, list[str]]:
-    """The records in a file, or those that a bundle's results come to."""
-    if path.suffix != ".json":
-        records, warnings = Records.read(path)
-        return records, shortened(warnings, path)
-    try:
-        return read_results(_results(path.read_text("utf-8")), path)
-    except OSError as error:
-        raise OnnxcError(f"cannot be read: {error.strerror}", file=path, exit_code=UNREADABLE) from error
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise OnnxcError("holds no results of a bundle", file=path, why=why, exit_code=UNREADABLE) from error
-
-
-def _results(text: str) -> dict[str, Any]:
-    """What `python -m onnxc.runtime.measure` wrote, or what a program that measures printed."""
-    try:
-        return json.loads(text)
-    except json.JSONDecodeError:
-        return read_lines(text)
 
 
 def report(model: Path, tuner: Tuner, summary: Summary) -> str:

@@ -68,7 +68,8 @@ def plan_source(manifest: Mapping[str, Any], offsets: Mapping[str, int]) -> str:
     """The plan in C."""
     tasks = manifest["tasks"]
     head = {**{k: v for k, v in manifest.items() if k != "tasks"}, "tasks": len(tasks)}
-    symbols = sorted({s["symbol"] for t in tasks for c in t["candidates"] for s in c["steps"]})
+    steps = [step for task in tasks for candidate in task["candidates"] for step in candidate["steps"]]
+    symbols = sorted({symbol for step in steps for symbol in _functions(step)})
     lines = ['#include "plan.h"', *(f"extern void {s}(const int64_t *, int64_t, int64_t);" for s in symbols)]
     rows = [_task(lines, f"t{n}", task, offsets) for n, task in enumerate(tasks)]
     rules = (
@@ -93,16 +94,31 @@ def _task(lines: list[str], name: str, task: Mapping[str, Any], offsets: Mapping
         steps = []
         for k, step in enumerate(candidate["steps"]):
             arguments = f"{name}_{n}_{k}"
-            known = [f"{{0, {numbers[a]}}}" if isinstance(a, str) else f"{{{a}, -1}}" for a in step["args"]]
-            lines.append(_array("plan_argument", arguments, known))
+            lines.append(_array("plan_argument", arguments, [_argument(a, numbers) for a in step["args"]]))
             counts = (len(step["args"]), step["extent"], step["round"], step["picoseconds"])
-            steps.append(f"{{{step['symbol']}, {arguments}, {', '.join(map(str, counts))}}}")
+            bands = "0, 0"
+            if "bands" in step:
+                lines.append(_array("int64_t", f"{arguments}_b", list(map(str, step["bands"]))))
+                bands = f"{arguments}_b, {numbers[step['rooms']]}"
+            steps.append(f"{{{step.get('symbol', 0)}, {arguments}, {', '.join(map(str, counts))}, {bands}}}")
         lines.append(_array("plan_step", f"{name}_{n}", steps))
         choice = quote(json.dumps(candidate["choice"]))
         rows.append(f"{{{name}_{n}, {len(steps)}, {float(candidate['tolerance'])}, {choice}}}")
     lines += [_array("plan_buffer", f"{name}_b", buffers), _array("plan_candidate", f"{name}_c", rows)]
     counts = (len(buffers), len(rows), task["reference"], task["cold_bytes"], float(task["seconds"]))
     return f"{{{quote(json.dumps(task['name']))}, {name}_b, {name}_c, {', '.join(map(str, counts))}}}"
+
+
+def _argument(argument: Any, numbers: Mapping[str, int]) -> str:
+    if isinstance(argument, str):
+        return f"{{0, {numbers[argument]}, 0}}"
+    return f"{{0, -1, {argument['function']}}}" if isinstance(argument, Mapping) else f"{{{argument}, -1, 0}}"
+
+
+def _functions(step: Mapping[str, Any]) -> list[str]:
+    """The kernels that a step calls."""
+    own = [step["symbol"]] if "symbol" in step else []
+    return [*own, *(a["function"] for a in step["args"] if isinstance(a, Mapping))]
 
 
 def _buffer(name: str, buffer: Mapping[str, Any], offsets: Mapping[str, int]) -> str:

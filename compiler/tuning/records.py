@@ -10,10 +10,9 @@ records of one key the better one stays, by `Record.rank`.
 from __future__ import annotations
 
 import codecs
-import contextlib
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -31,8 +30,8 @@ Key = tuple[str, str, int, str]
 
 @dataclass(frozen=True)
 class Record:
-    """One measured choice: `{"algorithm": NAME}`, `{"schedule": {…}}` or `{"fusion": [NUMBER, …]}`, the operators after
-    which a kernel falls apart, for a signature on a target.
+    """One measured choice for a signature on a target: `{"algorithm": NAME}`, `{"schedule": {…}}`, `{"fusion": [NUMBER,
+    …]}`, the operators after which a kernel falls apart, or `{"turns": …}`, the kernels after which a chain does.
 
     ns, default_ns   medians of the winner, and of the heuristic's choice measured beside it
     rounds, spread   how often both were measured, and how far the rounds' ratios lie apart
@@ -140,38 +139,6 @@ class Records:
         return RecordedChoices(self, str(getattr(target, "key", target)), threads)
 
 
-class OutputFile:
-    """A file that a tuning writes its records to whenever it has found one.
-
-    What another process puts there meanwhile stays. `written`: whether anything was written yet.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path, self.written = path, False
-        self._state = _state(path)
-        self._own: set[str] = set()
-        self._others = Records()
-
-    def write(self, records: Records) -> None:
-        """The records, and those of others."""
-        if _state(self.path) != self._state:
-            with contextlib.suppress(OnnxcError):  # it is gone
-                there, _ = Records.read(self.path)
-                self._others = Records(record for record in (*self._others, *there) if record.line() not in self._own)
-        self._own.update(record.line() for record in records)
-        records.merge(self._others).write(self.path)
-        self._state, self.written = _state(self.path), True
-
-
-def _state(path: Path) -> tuple[int, int, int] | None:
-    """Which content a path has; None: nothing is there."""
-    try:
-        found = path.stat()
-    except OSError:
-        return None
-    return found.st_ino, found.st_size, found.st_mtime_ns
-
-
 class Unusable(Exception):
     """Why a line is no record that can be used."""
 
@@ -256,14 +223,25 @@ def _positive(entries: Mapping[str, Any], name: str) -> float:
 
 
 def _choice(choice: dict[str, Any]) -> Mapping[str, Any]:
-    if set(choice) == {"algorithm"} and isinstance(choice["algorithm"], str):
-        return choice
-    if set(choice) == {"fusion"} and isinstance(choice["fusion"], list) and all(map(_number, choice["fusion"])):
-        return choice
-    schedule = choice.get("schedule")
-    if set(choice) != {"schedule"} or not isinstance(schedule, dict) or not all(map(_small, schedule.values())):
-        raise Unusable("its 'choice' is neither an algorithm nor a schedule nor where a kernel ends")
+    (what, chosen), *more = choice.items() or (("", None),)
+    if more or what not in CHOICES:
+        raise Unusable(f"its 'choice' is none of {', '.join(CHOICES)}")
+    possible, wanted = CHOICES[what]
+    if not possible(chosen):
+        raise Unusable(f"its '{what}' is {json.dumps(chosen):.40}, not {wanted}")
     return choice
+
+
+def _is_name(chosen: object) -> bool:
+    return isinstance(chosen, str)
+
+
+def _is_schedule(chosen: object) -> bool:
+    return isinstance(chosen, dict) and all(map(_small, chosen.values()))
+
+
+def _are_numbers(chosen: object) -> bool:
+    return isinstance(chosen, list) and all(map(_number, chosen))
 
 
 def _small(entry: object) -> bool:
@@ -272,6 +250,15 @@ def _small(entry: object) -> bool:
 
 def _number(entry: object) -> bool:
     return isinstance(entry, int) and not isinstance(entry, bool) and abs(entry) < LARGEST
+
+
+#: what a record may choose, whether a choice of it is possible, and what would be
+CHOICES: dict[str, tuple[Callable[[object], bool], str]] = {
+    "algorithm": (_is_name, "a name"),
+    "schedule": (_is_schedule, "integers and words by names"),
+    "fusion": (_are_numbers, "a list of operators' numbers"),
+    "turns": (_are_numbers, "a list of kernels' numbers"),
+}
 
 
 def _contradiction(kept: Record, one: Record, other: Record) -> str:

@@ -5,7 +5,7 @@ Everything is told by names, texts and numbers, so that a task is built, shipped
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -44,14 +44,16 @@ class Call:
 
 @dataclass(frozen=True)
 class Candidate:
-    """A choice as records have it ({"schedule": …}, {"algorithm": …}, {"fusion": …}), and the calls that it comes to.
+    """A choice as records have it ({"schedule": …}, {"algorithm": …}, …), and the calls that it comes to.
 
     `tolerance`: how far its results may be from the first candidate's, as a share of their scale; 0: not by one bit.
+    `turns`: plans (passes/row_turns.py) of calls that take turns by rows, by the number of the first of them.
     """
 
     choice: Mapping[str, Any] = field(hash=False)
     calls: tuple[Call, ...]
     tolerance: float = 0.0
+    turns: Mapping[int, Sequence[int]] = field(default_factory=dict, hash=False)
 
 
 @dataclass
@@ -71,7 +73,7 @@ class Task:
 
     @property
     def what(self) -> str:
-        """What is chosen: "schedule", "algorithm" or "fusion"."""
+        """What is chosen: "schedule", "algorithm", "fusion" or "turns"."""
         return next(iter(self.candidates[0].choice))
 
     @property

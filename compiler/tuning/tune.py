@@ -1,4 +1,4 @@
-"""This file tunes a model: algorithms of convolutions, schedules of the kernels that come of them, where these end.
+"""This file tunes a model: algorithms, schedules of the kernels that come of them, where these end, who takes turns.
 
 Wherever it stops, the records written so far are good; in the end they must have made the model as a whole no slower.
 """
@@ -6,13 +6,11 @@ Wherever it stops, the records written so far are good; in the end they must hav
 from __future__ import annotations
 
 import contextlib
-import json
 import math
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from onnxc.bench import Plan
 from onnxc.cache import user_cache
@@ -26,22 +24,23 @@ from onnxc.targets import target_for
 from onnxc.tuning.bundle import BundleWriter, Portion
 from onnxc.tuning.extraction import Lowered, lower
 from onnxc.tuning.fusion import fusion_tasks
+from onnxc.tuning.output_file import OutputFile
 from onnxc.tuning.problems import Convolutions, kernel_tasks
 from onnxc.tuning.program import PROGRAM
-from onnxc.tuning.records import FORMAT as RECORDS
-from onnxc.tuning.records import OutputFile, Record, Records, Unusable, parse_record
+from onnxc.tuning.records import Record, Records
 from onnxc.tuning.runners import Runner, archived
 from onnxc.tuning.search import Search, State
 from onnxc.tuning.tasks import Candidate, Task
 from onnxc.tuning.time_limit import TimeIsUp, TimeLimit
+from onnxc.tuning.turns import turn_tasks
 from onnxc.tuning.whole_model import Comparison, compare, compile_both
 
 NEAR = 1.25  # times as slow as the best: an algorithm that may be the best with tuned kernels
 FOR_RIVALS = 0.2  # of the time that is left after algorithms, at most
 COLD_BYTES = 96 << 20  # of weights: reading more than that comes from memory on any CPU that we know
 FOR_ALGORITHMS = 0.35  # of the time, at most
-FOR_FUSION = 0.1  # of the time, at most, and …
-FUSION = 1.5  # seconds a kernel
+FOR_FUSION = 0.1  # of the time, at most, for where kernels end, and as much for who takes turns, and …
+FUSION = 1.5  # seconds a kernel, or a chain
 FOR_COMPARISON = 0.2  # of the time, and not more than …
 LONGEST_COMPARISON = 30.0  # seconds
 COMPARISON = 5.0  # seconds that running both takes
@@ -114,12 +113,19 @@ class Tuner:
             self._again(search, convolutions, near, end)
 
     def _kernels(self, search: Search, end: float) -> None:
-        """The schedules of kernels as they are fused, where these kernels end, and what then is called instead."""
+        """The schedules of kernels as they are fused, where these kernels end, and who takes turns."""
         lowered = self._lower(self._found_so_far("algorithm", "fusion"), end)
-        count = len(fusion_tasks(lowered))
-        search.explore(kernel_tasks(lowered), end - min(FOR_FUSION * self.budget, count * FUSION), self._known)
-        if not count:
-            return
+        ends, chains = len(fusion_tasks(lowered)), len(turn_tasks(lowered))
+        for_ends, for_turns = (min(FOR_FUSION * self.budget, count * FUSION) for count in (ends, chains))
+        search.explore(kernel_tasks(lowered), end - for_ends - for_turns, self._known)
+        if ends:
+            self._ends(search, end - for_turns)
+        if chains:
+            lowered = self._lower(self._found_so_far("algorithm", "schedule", "fusion"), end)
+            search.explore(turn_tasks(lowered), end, self._known)
+
+    def _ends(self, search: Search, end: float) -> None:
+        """Where kernels end, and the schedules of what then is called instead."""
         before = {record.key for record in self.records if record.choice.get("fusion")}
         search.explore(fusion_tasks(self._lower(self._found_so_far("algorithm", "schedule"), end)), end, self._known)
         if any(record.choice.get("fusion") and record.key not in before for record in self.records):
@@ -168,7 +174,8 @@ class Tuner:
         """
         plain = self._lower(self.records)
         whole = self._lower(Records(r for r in self.records if "fusion" not in r.choice))
-        tasks = [*self._convolutions(Records(), math.inf).tasks(), *fusion_tasks(whole), *kernel_tasks(plain)]
+        tasks = [*self._convolutions(Records(), math.inf).tasks(), *fusion_tasks(whole)]
+        tasks += [*kernel_tasks(plain), *turn_tasks(plain)]
         seconds = budget / max(1, len(tasks))
         portions = [Portion(task, range(len(task.candidates)), seconds) for task in tasks]
         self.writer(plain, form).write(folder, portions)
@@ -256,30 +263,3 @@ class Tuner:
         plan = Plan(self.threads)
         rounds = int((self.end - time.monotonic()) / (2 * plan.block_seconds))
         return compare(tuned, untuned, feeds, replace(plan, rounds=max(FEW, min(plan.rounds, rounds))), self.progress)
-
-
-def merge(parts: Sequence[tuple[Records, list[str]]], output: Path) -> tuple[Records, list[str]]:
-    """Writes the better record of each key of several sets; returns them with all warnings."""
-    merged, warnings = Records(), []
-    for records, told in parts:
-        merged, warnings = merged.merge(records), [*warnings, *told]
-    merged.write(output)
-    return merged, warnings
-
-
-def read_results(results: dict[str, Any], path: Path) -> tuple[Records, list[str]]:
-    """The records that a bundle's results come to, and a warning for each that cannot be used.
-
-    KeyError, TypeError or ValueError where they are no results at all.
-    """
-    records, warnings = Records(), []
-    shared = {"format": RECORDS, **{name: results[name] for name in ("onnxc", "target", "threads")}}
-    for number, result in enumerate(results["results"], 1):
-        if "error" in result:
-            continue
-        entries = {name: result[name] for name in ("choice", "ns", "default_ns", "rounds", "spread") if name in result}
-        try:
-            records.add(parse_record(json.dumps({**shared, "signature": result["name"], **entries}).encode()))
-        except Unusable as why:
-            warnings.append(f"{path}: result {number}: {why}")
-    return records, warnings

@@ -12,7 +12,7 @@ from onnx import numpy_helper, parser
 
 import onnxc
 from onnxc import pipeline
-from onnxc.passes import band_plan, interleave_kernels
+from onnxc.passes import band_plan, interleave_kernels, row_turns
 from tests.ops.oracle import OPSET, run_reference
 
 rng = np.random.default_rng(11)
@@ -64,7 +64,7 @@ def model(body: str, weights: dict[str, tuple[int, ...]]) -> onnx.ModelProto:
 def compiled(made: onnx.ModelProto, path: Path, monkeypatch: pytest.MonkeyPatch, *, turns: bool) -> onnxc.Report:
     """Compiles for caches in which even these tensors are large, or without the pass."""
     with monkeypatch.context() as m:
-        m.setattr(interleave_kernels, "LARGE", 1 << 40)
+        m.setattr(row_turns, "LARGE", 1 << 40)
         if not turns:
             kept = tuple(p for p in pipeline.PIPELINE["kernels"] if p is not interleave_kernels.interleave_kernels)
             m.setitem(pipeline.PIPELINE, "kernels", kept)

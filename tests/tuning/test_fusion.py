@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import onnx
 import pytest
 from mlir import ir
-from onnx import TensorProto, helper, numpy_helper
+from onnx import numpy_helper
 
 from onnxc.compilation import Compilation
 from onnxc.compile_pool import CompilePool
@@ -138,7 +139,8 @@ def test_no_boundaries(tmp_path: Path, fusion: object) -> None:
     path = write(tmp_path / "r.jsonl", record(fusion=fusion))
     records, (warning,) = Records.read(path)
     assert not len(records)
-    assert warning == f"{path}:1: its 'choice' is neither an algorithm nor a schedule nor where a kernel ends"
+    shown = f"{json.dumps(fusion):.40}"
+    assert warning == f"{path}:1: its 'fusion' is {shown}, not a list of operators' numbers"
 
 
 def test_contradictory_and_foreign_records(tmp_path: Path) -> None:
@@ -211,30 +213,6 @@ def test_refused_overrides(tmp_path: Path, text: str, node: str | None, why: str
         calls(source, override=tmp_path / "o.toml")
     assert error.value.exit_code == 2 and error.value.node == node and why in str(error.value)
     assert error.value.file == f"{tmp_path / 'o.toml'}:1"
-
-
-def test_no_turns_for_what_is_to_be_apart(tmp_path: Path) -> None:
-    """An expanding convolution and a depthwise one take turns by rows, unless one of them is to be computed by itself."""
-    nodes = [
-        helper.make_node("Conv", ["x", "w"], ["a"], "expand"),
-        helper.make_node("Conv", ["a", "v"], ["y"], "depthwise", pads=[1] * 4, group=96),
-    ]
-    rng = np.random.default_rng(2)
-    shapes = {"w": (96, 8, 1, 1), "v": (96, 1, 3, 3)}
-    graph = helper.make_graph(
-        nodes,
-        "turns",
-        [helper.make_tensor_value_info("x", TensorProto.FLOAT, [1, 8, 56, 56])],
-        [helper.make_tensor_value_info("y", TensorProto.FLOAT, [1, 96, 56, 56])],
-        [numpy_helper.from_array(rng.standard_normal(s).astype(np.float32), n) for n, s in shapes.items()],
-    )
-    source = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 20)], ir_version=9)
-    (tmp_path / "o.toml").write_text('["depthwise"]\nfusion = "apart"\n')
-    for override, turns in ((None, 1), (tmp_path / "o.toml", 0)):
-        run = Compilation(Options(mcpu="znver4", override=override), Told())
-        program = run.import_model(source, "model")
-        run.run_passes(program, "kernels")
-        assert str(program.module).count('"kernel.bands"(') == turns
 
 
 def test_calls_and_kernels_fit(tmp_path: Path) -> None:

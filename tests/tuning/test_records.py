@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from onnxc.errors import OnnxcError
 from onnxc.targets import target_for
-from onnxc.tuning.records import OutputFile, Record, Records
+from onnxc.tuning.output_file import OutputFile
+from onnxc.tuning.records import Record, Records
 
 TARGET = target_for("x86-64-v3")
 SIGNATURE = "matmul(f32[128,768], const f32[768,768]) -> f32[128,768]: MatMul(a0,a1)"
@@ -67,9 +68,9 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         (edited(threads=True), "its 'threads' is True"),
         (edited(threads=0), "its 'threads' is 0"),
         (edited(rounds=-1), "its 'rounds' is -1"),
-        (edited(choice={"schedule": {"rows": 1.5}}), "neither an algorithm nor a schedule"),
-        (edited(choice={"algorithm": "direct", "schedule": {}}), "neither an algorithm nor a schedule"),
-        (edited(choice={"schedule": {"rows": 1 << 70}}), "neither an algorithm nor a schedule"),
+        (edited(choice={"schedule": {"rows": 1.5}}), "its 'schedule' is {\"rows\": 1.5}, not integers and words by names"),
+        (edited(choice={"algorithm": "direct", "schedule": {}}), "its 'choice' is none of algorithm, schedule, fusion, turns"),
+        (edited(choice={"schedule": {"rows": 1 << 70}}), "its 'schedule' is {"),
         (edited(ns=120.0), "by its own times the heuristic's choice is faster"),
     ],
 )  # fmt: skip

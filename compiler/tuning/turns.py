@@ -1,0 +1,87 @@
+"""This file makes the tasks of who takes turns by rows: a chain of kernels as the heuristic has it, and fallen apart.
+
+Each chain that passes/interleave_kernels.py would make is one problem, measured with the schedules that its kernels
+have: shorter units where they take turns, their own where not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain as joined
+from itertools import combinations, islice
+
+from onnxc.passes.kernel_calls import callee_of
+from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.row_turns import (
+    Chain,
+    chain_signature,
+    chains_of,
+    groups_of,
+    kernels_of,
+    plan_of,
+    plan_words,
+    restore,
+    shorten,
+    turns_of,
+)
+from onnxc.passes.signatures import kernel_signature
+from onnxc.tuning import extraction
+from onnxc.tuning.extraction import Lowered
+from onnxc.tuning.tasks import Call, Candidate, Task
+
+MOST = 7  # ways in which a chain may fall apart that are tried: all of four kernels
+
+
+def turn_tasks(lowered: Lowered) -> list[Task]:
+    """A task for each distinct chain of kernels that take turns."""
+    program, tasks = lowered.program, {}
+    with program.context:
+        kernels = kernels_of(program)
+        alone = {symbol: str(kernel.func) for symbol, kernel in kernels.items()}
+        before = shorten(program, kernels)
+        try:
+            for chain in chains_of(turns_of(program, kernels), program.options.target.l2_bytes):
+                signature = _signature(chain, kernels)
+                if signature in tasks:
+                    tasks[signature].count += 1
+                else:
+                    tasks[signature] = _task(lowered, chain, signature, alone)
+        finally:
+            restore(kernels, before)
+    return list(tasks.values())
+
+
+def _signature(chain: Chain, kernels: Mapping[str, KernelFunction]) -> str:
+    return chain_signature([kernel_signature(kernels[callee_of(turn.call)]) for turn in chain])
+
+
+def _task(lowered: Lowered, chain: Chain, signature: str, alone: Mapping[str, str]) -> Task:
+    calls = extraction.Chain(lowered, [turn.call for turn in chain])
+    l2 = lowered.program.options.target.l2_bytes
+    candidates = [_candidate(chain, calls.calls, after, l2, alone) for after in ((), *islice(_ways(len(chain)), MOST))]
+    return Task(signature, 1, dict(calls.buffers), candidates)
+
+
+def _ways(length: int) -> Iterator[tuple[int, ...]]:
+    """The calls after which a chain may fall apart: each by itself first, then the fewest cuts."""
+    places = range(length - 1)
+    counts = dict.fromkeys((length - 1, *range(1, length - 1)))
+    return joined.from_iterable(combinations(places, count) for count in counts)
+
+
+def _candidate(
+    chain: Chain, calls: Sequence[Call], after: Sequence[int], l2: int, alone: Mapping[str, str]
+) -> Candidate:
+    """The chain's calls, those that are left alone as they are without turns."""
+    made, plans = list(calls), {}
+    at = 0
+    for group in groups_of(chain, after):
+        plan = plan_of(group, l2) if len(group) > 1 else None
+        if plan is not None:
+            plans[at] = tuple(plan_words(group, plan)[0])
+        else:
+            for i, turn in enumerate(group, at):
+                made[i] = replace(calls[i], text=alone[callee_of(turn.call)])
+        at += len(group)
+    return Candidate({"turns": list(after)}, tuple(made), turns=plans)
