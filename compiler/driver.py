@@ -119,7 +119,7 @@ def _tell_trade(run: Compilation, source: importer.Source, artefact: Artefact) -
     (code,) = artefact.codes
     weights = speed.parts.weight_bytes, artefact.parts.weight_bytes
     workspaces = program.notes["memory"]["workspace"], code.report["memory"]["workspace"]
-    for line in trade_table(run.options.objective, weights, workspaces):
+    for line in trade_table(run.options.objective, weights, workspaces, code.report["trade"]):
         run.progress.say(line)
 
 

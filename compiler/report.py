@@ -98,13 +98,23 @@ def trade_line(objective: str, trade: Mapping[str, Any], memory: Mapping[str, in
     size = readable_size(workspace) if isinstance(workspace, int) else f"{workspace} bytes"
     if not trade["layers"]:
         return f"objective {objective}: nothing to save, as fast as with speed; workspace {size}"
-    slower = f"about {trade['nanoseconds'] / 1e6:.3g} ms slower a run on one core by the estimate"
+    slower = f"about {(trade['plain'] - trade['fast']) / 1e6:.3g} ms slower a run {_source(trade)}"
     what = f"{trade['layers']} convolutions without transformed weights ({readable_size(trade['bytes'])} less)"
     return f"objective {objective}: {what}, {slower} than with speed; workspace {size}"
 
 
-def trade_table(objective: str, weights: tuple[int, int], workspaces: tuple[int | str, int | str]) -> list[str]:
-    """Bytes with speed, and with another objective, as lines of a table."""
+def _source(trade: Mapping[str, Any]) -> str:
+    """Who says how long the layers take."""
+    measured, layers = trade["measured"], trade["layers"]
+    if measured == layers:
+        return "as records have measured"
+    return f"on one core by the estimate{f' ({measured} of {layers} as records have measured)' if measured else ''}"
+
+
+def trade_table(
+    objective: str, weights: tuple[int, int], workspaces: tuple[int | str, int | str], trade: Mapping[str, Any]
+) -> list[str]:
+    """Bytes with speed, and with another objective, and the time of the layers that differ, as lines of a table."""
     rows = [("", "speed", objective)]
     pairs: dict[str, tuple[int | str, int | str]] = {"weights": weights, "workspace": workspaces}
     for name, (fast, other) in pairs.items():
@@ -112,6 +122,10 @@ def trade_table(objective: str, weights: tuple[int, int], workspaces: tuple[int 
         if isinstance(fast, int) and isinstance(other, int) and fast:
             shown[1] += f" ({other / fast:.2f})"
         rows.append((name, shown[0], shown[1]))
+    if trade["layers"]:
+        told = "measured" if trade["measured"] == trade["layers"] else "by the estimate"
+        fast, plain = (f"{trade[name] / 1e6:.3g} ms" for name in ("fast", "plain"))
+        rows.append(("layers", fast, f"{plain} ({trade['plain'] / trade['fast']:.2f}), {told}"))
     width = max(len(row[1]) for row in rows)
     return [f"  {name:10} {fast:>{width}}  {other}" for name, fast, other in rows]
 

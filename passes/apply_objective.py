@@ -6,7 +6,8 @@ size leaves gathering (im2col) to the heuristic and to records, since its weight
 With speed, an algorithm from a record stays unless it was measured to gain less than 5 % on a heuristic that needs no
 copy of the weights: that is not worth one. What the estimates (conv_costs.py) say of either way is noted down:
 `notes["gains"]`: weight → how many times as fast its convolution is on a transformed copy, where one is made.
-`notes["trade"]`: what leaving them out saves and costs. What the user asks for by name stays. Keeps: everything else.
+`notes["trade"]`: what leaving them out saves and costs, by times that records have of both ways where they have them.
+What the user asks for by name stays. Keeps: everything else.
 """
 
 from __future__ import annotations
@@ -35,9 +36,12 @@ LEAST_GAIN = 1.05  # what a copy of weights must be worth
 
 @dataclass(frozen=True)
 class Copy:
-    """What a transformed copy is worth: nanoseconds saved a run, times as fast, bytes beyond the plain weights."""
+    """What a transformed copy is worth: nanoseconds of a run with it and without, by the estimate or as `measured`;
+    times as fast by the estimate; bytes beyond the plain weights."""
 
-    nanoseconds: float
+    fast: float
+    plain: float
+    measured: bool
     gain: float
     extra: int
 
@@ -67,7 +71,9 @@ def apply_objective(program: Program) -> None:
         program.notes["trade"] = {
             "layers": len(left_out),
             "bytes": sum(copy.extra for copy in left_out),
-            "nanoseconds": sum(copy.nanoseconds for copy in left_out),
+            "measured": sum(copy.measured for copy in left_out),
+            "fast": sum(copy.fast for copy in left_out),
+            "plain": sum(copy.plain for copy in left_out),
         }
 
 
@@ -85,18 +91,22 @@ def _copy(program: Program, op: OnnxOp, machine: Machine, asked: str | None) -> 
     shape, plain = Shape.of(op), Tensor.of(op.operands[1].type)
     direct = conv_costs.direct(shape, machine)
     stored = stored_transforms(program, op.operands[1].owner)
-    costs: list[tuple[float, int]] = []  # nanoseconds, values of the copy for each value of a filter's window
+    costs: list[tuple[float, int, str]] = []  # nanoseconds, values of the copy for each of a filter's window, the name
     for tile in SIZES:
         if asked == f"winograd{tile}" or (asked is None and not strict and best_tile(op, machine, stored) == tile):
-            costs.append((conv_costs.winograd(shape, tile, machine), SIZES[tile] ** 2))
+            costs.append((conv_costs.winograd(shape, tile, machine), SIZES[tile] ** 2, f"winograd{tile}"))
     if asked == "fft" or (asked is None and not costs and "fft" in can):
         transform = best_transform(op, machine, wanted=asked == "fft", stored=stored)
-        costs += [] if transform is None else [(conv_costs.fft(shape, transform, machine), transform.points)]
+        costs += [] if transform is None else [(conv_costs.fft(shape, transform, machine), transform.points, "fft")]
     if not costs or not isinstance(plain.numel, int):
         return None
-    cost, points = min(costs)
-    stored = points * shape.channels * shape.filters
-    return Copy(max(0.0, direct - cost), direct / cost, 4 * (stored - plain.numel))
+    cost, points, name = min(costs)
+    extra = 4 * (points * shape.channels * shape.filters - plain.numel)
+    choices = program.options.choices
+    times = {} if choices is None else choices.times(conv_signature(op))
+    if name in times and PLAIN in times:
+        return Copy(times[name], times[PLAIN], True, direct / cost, extra)
+    return Copy(cost, max(cost, direct), False, direct / cost, extra)
 
 
 def _note_gain(program: Program, op: OnnxOp, copy: Copy) -> None:

@@ -28,6 +28,10 @@ class Choices:
         """How many times as fast as the heuristic's the algorithm for this signature is, where that was measured."""
         return None
 
+    def times(self, signature: str) -> Mapping[str, float]:
+        """Nanoseconds that algorithms were measured to take for the convolution with this signature."""
+        return {}
+
     def origin(self, signature: str, what: str) -> str:
         """Where the choice of this kind ("schedule", …) stands, for messages: `records.jsonl:3`."""
         return "a choice"

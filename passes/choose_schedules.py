@@ -28,7 +28,7 @@ from onnxc.passes.kernel_calls import callee_of, calls_by_kernel, kernel_calls, 
 from onnxc.passes.kernels.kernel_function import KernelFunction, read_schedule, schedule_attribute, set_launch
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.prefetching import MEMORY_BYTES
-from onnxc.passes.kernels.schedule_rules import refusal
+from onnxc.passes.kernels.schedule_rules import refusal, same_bits
 from onnxc.passes.overrides import Override, asked
 from onnxc.passes.signatures import kernel_signature
 
@@ -108,6 +108,10 @@ class _Chooser:
         if why is not None:
             place = self.choices.origin(signature, "schedule")
             self.program.warnings.append(f"{place}: {why}: the heuristic chooses the schedule of {signature}")
+            return None
+        if self.program.options.strict and not same_bits(schedule, KINDS[kernel.kind].choose(kernel, self.target)):
+            told = f"a record's schedule gives other bits, so it is not used with --strict: {signature}"
+            self.program.log.append(("choose_schedules", told))
             return None
         return schedule
 

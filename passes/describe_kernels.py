@@ -1,9 +1,10 @@
 """kernels -> kernels: notes down what was chosen for the report in the artefact; changes nothing.
 
 `notes["report"]` = {"model_bytes", "objective", "memory", "gains": {weight: how many times as fast by the estimate},
-"kernels": [{kind, algorithm, source, schedule, calls: [[node, …], …]}, …]}: a kernel once, in the order of its first
-call, with each call's nodes. Source: where the schedule came from (heuristic, record or override), for kernels with a
-schedule; algorithm_source likewise, where it was not the heuristic, and fusion_source of kernels that are parts of one.
+"trade" where the objective is not speed, "kernels": [{kind, algorithm, source, schedule, calls: [[node, …], …]}, …]}: a
+kernel once, in the order of its first call, with each call's nodes. Source: where the schedule came from (heuristic,
+record or override), for kernels with a schedule; algorithm_source likewise, where it was not the heuristic, and
+fusion_source of kernels that are parts of one.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ def describe_kernels(program: Program) -> None:
         "kernels": list(described.values()),
         "memory": program.notes.get("memory", {}),
         "gains": program.notes.get("gains", {}),
+        **({"trade": program.notes["trade"]} if "trade" in program.notes else {}),
     }
 
 

@@ -21,7 +21,7 @@ Keeps:   kernels and their schedules.      Leaves: chains of calls as `kernel.ba
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from mlir import ir
 
@@ -30,6 +30,7 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.band_plan import BandPlan
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.kernel_calls import callee_of, kernel_calls, nodes_of
+from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.overrides import ALWAYS, NOWHERE, asked, overrides
 from onnxc.passes.rewriting import move_into
 from onnxc.passes.row_turns import (
@@ -49,16 +50,22 @@ from onnxc.passes.row_turns import (
 @transforms(KERNELS, KERNELS)
 def interleave_kernels(program: Program) -> None:
     """See the file's docstring. OnnxcError where a node asks for turns that its kernel cannot take."""
-    kernels, l2 = kernels_of(program), program.options.target.l2_bytes
+    kernels = kernels_of(program)
     before = shorten(program, kernels)
-    chains = chains_of(turns_of(program, kernels), l2)
-    groups = [group for chain in chains for group in groups_of(chain, _after(program, chain))]
-    planned = [(group, plan) for group in groups if len(group) > 1 and (plan := plan_of(group, l2)) is not None]
+    planned = groups_that_take_turns(program, kernels)
     taking = {callee_of(turn.call) for group, _ in planned for turn in group}
     restore(kernels, {symbol: schedule for symbol, schedule in before.items() if symbol not in taking})
     _check(program, {node for group, _ in planned for turn in group for node in nodes_of(turn.call)})
     for group, plan in planned:
         _interleave(program, group, plan)
+
+
+def groups_that_take_turns(program: Program, kernels: Mapping[str, KernelFunction]) -> list[tuple[Chain, BandPlan]]:
+    """What is left of the heuristic's chains where records let them fall apart, with plans."""
+    l2 = program.options.target.l2_bytes
+    chains = chains_of(turns_of(program, kernels), l2)
+    groups = [group for chain in chains for group in groups_of(chain, _after(program, chain))]
+    return [(group, plan) for group in groups if len(group) > 1 and (plan := plan_of(group, l2)) is not None]
 
 
 def _after(program: Program, chain: Chain) -> Sequence[int]:
@@ -73,7 +80,7 @@ def _after(program: Program, chain: Chain) -> Sequence[int]:
         return ()
     if list(after) != sorted(set(after)) or not 0 <= after[0] <= after[-1] < len(chain) - 1:
         place = choices.origin(signature, "turns")
-        why = f"a chain of {len(chain)} kernels falls apart after some of 0 … {len(chain) - 2}, each named once, in order"
+        why = f"of {len(chain)} kernels it falls apart after some of 0 … {len(chain) - 2}, in order, each named once"
         program.warnings.append(f"{place}: {why}: the heuristic decides who takes turns: {signature}")
         return ()
     less = program.options.objective == "memory"

@@ -20,6 +20,8 @@ PRECISIONS = ("f64", "f32", HIGHEST)
 APART, FUSED = "apart", "fused"
 #: whether its kernel takes turns by rows with others
 NEVER, ALWAYS = "never", "always"
+#: begins what tells nodes of one name apart behind that name (`marked`), which patterns do not see
+MARK = "\x1f"
 NOWHERE = "it is part of no kernel: a view, or folded into constants or other nodes"
 
 
@@ -45,11 +47,16 @@ class Override:
         return self.strict or self.precision == HIGHEST
 
     def matches(self, node: str) -> bool:
-        return fnmatchcase(node, self.pattern)
+        return fnmatchcase(node.partition(MARK)[0], self.pattern)
 
     def refuse(self, message: str, **details: Any) -> OnnxcError:
         """An error that names the file and the line."""
         return OnnxcError(message, file=self.origin, exit_code=UNREADABLE, **details)
+
+
+def marked(node: str, number: int) -> str:
+    """The node's name, told apart from others."""
+    return f"{node}{MARK}{number}"
 
 
 def overrides(program: Program) -> tuple[Override, ...]:

@@ -1,13 +1,14 @@
 """Which calls of main may take turns by rows (interleave_kernels.py), in which chains, and by which plan.
 
-A chain: each call reads the result of the one before by windows over rows (kernels/row_order.py), nothing else does, and
-that result is larger than half of L2. What a thread keeps must fit in the other half, beside all weights.
+A chain: each call reads the result of the one before by windows over rows (kernels/row_order.py), nothing else does,
+and that result is larger than half of L2. What a thread keeps must fit in the other half, beside all weights.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from mlir import ir
 
@@ -157,7 +158,7 @@ def chain_signature(signatures: Sequence[str]) -> str:
 def groups_of(chain: Chain, after: Sequence[int]) -> list[Chain]:
     """What is left of a chain that falls apart after the calls of these numbers."""
     ends = [0, *(number + 1 for number in after), len(chain)]
-    return [chain[begin:end] for begin, end in zip(ends, ends[1:], strict=False)]
+    return [chain[begin:end] for begin, end in pairwise(ends)]
 
 
 def plan_of(chain: Chain, l2: int) -> BandPlan | None:

@@ -24,7 +24,7 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.fusion_rules import short
 from onnxc.passes.kernel_calls import build_call, callee_of, kernel_calls, nodes_by_operator
-from onnxc.passes.kernels.boundaries import INLINED, Indivisible, Part, around, boundaries, parts, refusal
+from onnxc.passes.kernels.boundaries import INLINED, Indivisible, Part, around, divisions, parts, refusal
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.outline_kernels import LIMITED, OpaqueDims, kernel_function, kernel_name
 from onnxc.passes.overrides import APART, FUSED, NOWHERE, Override, asked, overrides
@@ -139,7 +139,7 @@ class _Chooser:
 
     def _asked(self, kernel: KernelFunction, node: str) -> str | None:
         for override in overrides(self.program):
-            if override.matches(node) and (override.fusion == APART or boundaries(kernel)):
+            if override.matches(node) and (override.fusion == APART or divisions(kernel)):
                 self._honoured.add(override.origin)
         override = asked(self.program, node, "fusion")
         return None if override is None else override.fusion

@@ -2,8 +2,8 @@
 
 A candidate is a list of steps, each a kernel of the task's library with its arguments: buffers by name, or numbers; or
 kernels that take turns by rows, with a plan (`bands`), room for each thread and all their arguments, functions among
-them. The weights of a large model come from memory in each of its runs; here each lies in as many copies as make `cold_bytes`,
-and runs go from copy to copy.
+them. The weights of a large model come from memory in each of its runs; here each lies in as many copies as make
+`cold_bytes`, and runs go from copy to copy.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import ctypes
 import faulthandler
 import json
 import os
-import select
+import selectors
 import signal
 import time
 import traceback
@@ -71,14 +71,14 @@ def _serve(function: Callable[[], Any], pipe: int, parent: int) -> None:
 def _read(pipe: int, until: float) -> bytes | None:
     """All that comes until the other end closes; None if that takes too long."""
     data = bytearray()
-    while True:
-        ready, _, _ = select.select([pipe], [], [], max(0.0, until - time.monotonic()))
-        if not ready:
-            return None
-        piece = os.read(pipe, 1 << 16)
-        if not piece:
-            return bytes(data)
-        data += piece
+    with selectors.PollSelector() as selector:
+        selector.register(pipe, selectors.EVENT_READ)
+        while selector.select(max(0.0, until - time.monotonic())):
+            piece = os.read(pipe, 1 << 16)
+            if not piece:
+                return bytes(data)
+            data += piece
+    return None
 
 
 def _ended(pid: int) -> bool:

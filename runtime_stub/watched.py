@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-import select
+import selectors
 import signal
 import subprocess
 import sys
@@ -85,16 +85,17 @@ class Watched:
     def _line(self) -> bytes:
         assert self._process is not None and self._process.stdout is not None
         pipe, waited = self._process.stdout.fileno(), 0.0
-        while b"\n" not in self._said:
-            ready, _, _ = select.select([pipe], [], [], STEP)
-            if ready:
-                waited = 0.0
-                if not (piece := os.read(pipe, 1 << 16)):
-                    raise self._ended()
-                self._said += piece
-            elif (waited := waited + STEP) >= self.patience:
-                self.close()
-                raise Ended(f"said nothing for {self.patience:.3g} s")
+        with selectors.PollSelector() as selector:
+            selector.register(pipe, selectors.EVENT_READ)
+            while b"\n" not in self._said:
+                if selector.select(STEP):
+                    waited = 0.0
+                    if not (piece := os.read(pipe, 1 << 16)):
+                        raise self._ended()
+                    self._said += piece
+                elif (waited := waited + STEP) >= self.patience:
+                    self.close()
+                    raise Ended(f"said nothing for {self.patience:.3g} s")
         line, self._said = self._said.split(b"\n", 1)
         return line
 

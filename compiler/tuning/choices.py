@@ -52,6 +52,10 @@ class RecordedChoices(Choices):
         found = self._found.get((signature, what))
         return None if found is None else found.choice[what]
 
+    def times(self, signature: str) -> Mapping[str, float]:
+        found = self._found.get((signature, "algorithm"))
+        return {} if found is None else {**found.times, found.choice["algorithm"]: found.ns}
+
     def gain(self, signature: str) -> float | None:
         found = self._found.get((signature, "algorithm"))
         return None if found is None else found.gain

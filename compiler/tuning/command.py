@@ -160,8 +160,8 @@ def report(model: Path, tuner: Tuner, summary: Summary) -> str:
             f"the tuned model takes {c.ratio:.3f} of the untuned one's time (quartiles {c.low:.3f} – {c.high:.3f}): "
             f"{duration(c.untuned)} → {duration(c.tuned)}"
         )
-    elif summary.better and tuner.here:
-        lines.append("there was no time left to run the tuned model beside the untuned one")
+    elif summary.better:
+        lines.append(f"the tuned model was not run beside the untuned one: {tuner.uncompared}")
     if summary.dropped:
         lines.append(f"as a whole it was slower: {summary.dropped} is dropped")
     written = f"{len(summary.records)} records" if tuner.file.written else "stays as it is: nothing was measured"

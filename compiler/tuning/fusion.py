@@ -8,7 +8,7 @@ element-wise operators in front of a reduction, and moves among element-wise ope
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
@@ -17,7 +17,7 @@ from onnxc.dialects.types import Tensor
 from onnxc.dialects.weights import dtype_of
 from onnxc.passes.choose_schedules import set_schedule
 from onnxc.passes.kernel_calls import callee_of
-from onnxc.passes.kernels.boundaries import INLINED, boundaries, parts
+from onnxc.passes.kernels.boundaries import INLINED, Part, divisions
 from onnxc.passes.kernels.contraction import COSTLY
 from onnxc.passes.kernels.kernel_function import KernelFunction, launch_of
 from onnxc.passes.kernels.kinds import KINDS
@@ -26,6 +26,8 @@ from onnxc.passes.signatures import kernel_signature
 from onnxc.passes.split_kernels import part_function
 from onnxc.tuning.extraction import Chain, Lowered, UnknownSize
 from onnxc.tuning.tasks import Buffer, Call, Candidate, Task
+
+Places = Mapping[int, Sequence[Part]]  # boundary → the kernel's parts
 
 LONG = 3  # element-wise operators that a contraction's tile has no registers for
 MOST = 3  # boundaries of a kernel that are tried
@@ -41,7 +43,7 @@ def fusion_tasks(lowered: Lowered) -> list[Task]:
         for name, function in lowered.functions.items():
             kernel = KernelFunction.of(function)
             calls = [op for op in lowered.calls if op.name == "kernel.call" and callee_of(op) == name]
-            places = promising(kernel) if times[name] > LEAST * sum(times.values()) else []
+            places = promising(kernel) if times[name] > LEAST * sum(times.values()) else {}
             if not places:
                 continue
             signature = kernel_signature(kernel)
@@ -64,13 +66,12 @@ def _estimates(lowered: Lowered) -> dict[str, int]:
     return times
 
 
-def promising(kernel: KernelFunction) -> list[int]:
-    """The boundaries that may pay, whatever the sizes."""
-    return [number for number in boundaries(kernel) if _may_pay(kernel, number)]
+def promising(kernel: KernelFunction) -> Places:
+    """The boundaries that may pay, whatever the sizes, and the kernel's parts with each."""
+    return {number: found for number, found in divisions(kernel).items() if _may_pay(kernel, number, *found)}
 
 
-def _may_pay(kernel: KernelFunction, number: int) -> bool:
-    front, back = parts(kernel, [number])
+def _may_pay(kernel: KernelFunction, number: int, front: Part, back: Part) -> bool:
     if kernel.kind == "map":
         last, reader = kernel.ops[number], [kernel.ops[n] for n in back.numbers]
         return last.name in MOVES or any(op.name in MOVES and last.op.results[0] in op.op.operands for op in reader)
@@ -81,7 +82,7 @@ def _may_pay(kernel: KernelFunction, number: int) -> bool:
 
 
 def _task(
-    lowered: Lowered, kernel: KernelFunction, signature: str, calls: Sequence[ir.Operation], places: Sequence[int]
+    lowered: Lowered, kernel: KernelFunction, signature: str, calls: Sequence[ir.Operation], places: Places
 ) -> Task | None:
     """None where sizes are not known, or what would be between two kernels does not stay in L2."""
     try:
@@ -90,8 +91,8 @@ def _task(
         return None
     (whole,) = chain.calls
     buffers, tried = dict(chain.buffers), []
-    for number in places:
-        calls_of_parts, between = _in_parts(lowered, kernel, whole, [number])
+    for number, divided in places.items():
+        calls_of_parts, between = _in_parts(lowered, kernel, whole, divided)
         size = sum(buffer.size for buffer in between.values())
         if size <= lowered.program.options.target.l2_bytes:
             tried.append((size, number, calls_of_parts, between))
@@ -103,12 +104,12 @@ def _task(
 
 
 def _in_parts(
-    lowered: Lowered, kernel: KernelFunction, whole: Call, after: Sequence[int]
+    lowered: Lowered, kernel: KernelFunction, whole: Call, divided: Sequence[Part]
 ) -> tuple[tuple[Call, ...], dict[str, Buffer]]:
     """The calls of a kernel's parts in place of the whole one, and the buffers between them."""
     names = dict(zip([*kernel.operands, *kernel.results], [*whole.operands, *whole.results], strict=True))
     calls, between = [], {}
-    for part in parts(kernel, after):
+    for part in divided:
         function, opaque = part_function(lowered.program, kernel, part)
         own = KernelFunction.of(function)
         kind = KINDS[own.kind]

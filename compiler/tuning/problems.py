@@ -19,13 +19,12 @@ from onnxc.passes.conv_algorithms import ATTRIBUTE, applicable_algorithms, convo
 from onnxc.passes.kernel_calls import callee_of, nodes_of
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.kinds import KINDS
-from onnxc.passes.kernels.schedule_rules import refusal
+from onnxc.passes.kernels.schedule_rules import refusal, same_bits
+from onnxc.passes.overrides import asked, marked
 from onnxc.passes.signatures import conv_signature, kernel_signature
 from onnxc.progress import SILENT, Progress
 from onnxc.tuning.extraction import Chain, Lowered, UnknownSize, lower
-from onnxc.tuning.tasks import Candidate, Task
-
-TOLERANCE = 1e-4  # of the results' scale: what another algorithm may change
+from onnxc.tuning.tasks import TOLERANCE, Candidate, Task
 
 
 def kernel_tasks(lowered: Lowered, among: Collection[str] | None = None) -> list[Task]:
@@ -39,14 +38,16 @@ def kernel_tasks(lowered: Lowered, among: Collection[str] | None = None) -> list
             if propose is None or not calls or (among is not None and str(function) not in among):
                 continue
             target = lowered.program.options.target
-            schedules = [s for s in propose(kernel, target) if refusal(kernel, s, target) is None]
+            first, *others = [s for s in propose(kernel, target) if refusal(kernel, s, target) is None]
+            others = [s for s in others if not lowered.program.options.strict or same_bits(first, s)]
             signature = kernel_signature(kernel)
             if signature in tasks:
                 tasks[signature].count += len(calls)
-            elif len(schedules) > 1 and (chain := _chain(lowered, calls[:1])) is not None:
+            elif others and (chain := _chain(lowered, calls[:1])) is not None:
                 (call,) = chain.calls
-                found = [Candidate({"schedule": dict(s)}, (call.with_schedule(s),)) for s in schedules]
-                tasks[signature] = Task(signature, len(calls), chain.buffers, found)
+                heuristic = Candidate({"schedule": dict(first)}, (call.with_schedule(first),))
+                task = tasks[signature] = Task(signature, len(calls), chain.buffers, [heuristic])
+                task.candidates += [task.scheduled(schedule) for schedule in others]
     return list(tasks.values())
 
 
@@ -75,9 +76,10 @@ class Convolutions:
 
     def _mark(self, program: Program, algorithm: str = "") -> None:
         target, strict = program.options.target, self.options.strict
-        program.notes.pop("named", None)  # convolutions have names of their own here, which no pattern is for
         for number, op in enumerate(convolutions(program.module)):
-            mark, signature = f"{op.node} (convolution {number})", conv_signature(op)
+            if asked(program, op.node, "algorithm") or asked(program, op.node, "plain"):
+                continue  # the user has chosen
+            mark, signature = marked(op.node, number), conv_signature(op)
             op.op.location = ir.Location.name(mark)
             can = self.algorithms.get(signature) or self._matter(signature, applicable_algorithms(op, target, strict))
             self.algorithms[signature], self.signatures[mark] = can, signature

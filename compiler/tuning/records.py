@@ -35,6 +35,7 @@ class Record:
 
     ns, default_ns   medians of the winner, and of the heuristic's choice measured beside it
     rounds, spread   how often both were measured, and how far the rounds' ratios lie apart
+    times            of an algorithm: median nanoseconds of each that was measured beside the winner
     verified         whether the result was compared with the reference's
     date             when, ISO 8601; "" where nobody noted it
     origin           FILE:LINE that it was read from
@@ -48,6 +49,7 @@ class Record:
     threads: int = 1
     rounds: int = 0
     spread: float = 0.0
+    times: Mapping[str, float] = field(default_factory=dict, hash=False)
     verified: bool = True
     date: str = ""
     onnxc: str = __version__
@@ -73,6 +75,7 @@ class Record:
         entries = {"onnxc": self.onnxc, "format": FORMAT, "signature": self.signature, "target": self.target}
         entries |= {"threads": self.threads, "choice": _sorted(self.choice), "ns": self.ns}
         entries |= {"default_ns": self.default_ns, "rounds": self.rounds, "spread": self.spread}
+        entries |= {"times": _sorted(self.times)} if self.times else {}
         entries |= {} if self.verified else {"verified": False}
         entries |= {"date": self.date} if self.date else {}
         return json.dumps(entries, ensure_ascii=False)
@@ -160,6 +163,7 @@ def parse_record(line: bytes, origin: str = "") -> Record:
         threads=_count(entries, "threads", 1),
         rounds=_count(entries, "rounds", 0, 0),
         spread=_finite(entries, "spread", 0.0),
+        times=_times(_get(entries, "times", dict, {})),
         verified=_get(entries, "verified", bool, True),
         date=_get(entries, "date", str, ""),
         onnxc=_get(entries, "onnxc", str),
@@ -220,6 +224,10 @@ def _positive(entries: Mapping[str, Any], name: str) -> float:
     if not value:
         raise Unusable(f"its '{name}' is {value}")
     return value
+
+
+def _times(times: dict[str, Any]) -> Mapping[str, float]:
+    return {name: _positive(times, name) for name in times}
 
 
 def _choice(choice: dict[str, Any]) -> Mapping[str, Any]:

@@ -58,6 +58,12 @@ class State:
         return [self.task.candidates[n].choice["algorithm"] for _, n in own]
 
     @property
+    def times(self) -> dict[str, float]:
+        """Nanoseconds of each algorithm that was measured."""
+        known = sorted(self.ratios.items())
+        return {self.task.candidates[n].choice["algorithm"]: round(self.figures["ns"] * r, 1) for n, r in known}
+
+    @property
     def saved(self) -> float:
         """Nanoseconds of a run of the model that the best saves."""
         figures = self.figures
@@ -190,8 +196,7 @@ class Search:
             changed = {key for key, value in schedule.items() if best["schedule"].get(key) != value}
             if changed and not changed & TILE and all(schedule != c.choice["schedule"] for c in candidates):
                 state.waiting.append(len(candidates))
-                (call,) = candidates[0].calls
-                candidates.append(Candidate({"schedule": schedule}, (call.with_schedule(schedule),)))
+                candidates.append(state.task.scheduled(schedule))
 
     def _record(self, state: State) -> Record:
         figures = state.figures
@@ -204,6 +209,7 @@ class Search:
             threads=self.writer.threads,
             rounds=figures.get("rounds", 0),
             spread=round(figures.get("spread", 0.0), 4),
+            times=state.times if state.task.what == "algorithm" else {},
         )
 
     def _next_folder(self) -> Path:

@@ -11,7 +11,10 @@ from typing import Any
 
 import numpy as np
 
+from onnxc.passes.kernels.schedule_rules import same_bits
+
 Schedule = Mapping[str, "int | str"]
+TOLERANCE = 1e-4  # of the results' scale: what another algorithm, or another order of terms, may change
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,12 @@ class Task:
     candidates: list[Candidate]
     reference: int = 0
     ns: float = 0.0
+
+    def scheduled(self, schedule: Schedule) -> Candidate:
+        """Of a kernel's task, the candidate with this schedule."""
+        first, (call,) = self.candidates[0].choice["schedule"], self.candidates[0].calls
+        tolerance = 0.0 if same_bits(first, schedule) else TOLERANCE
+        return Candidate({"schedule": dict(schedule)}, (call.with_schedule(schedule),), tolerance)
 
     @property
     def what(self) -> str:

@@ -34,6 +34,7 @@ from onnxc.tuning.tasks import Candidate, Task
 from onnxc.tuning.time_limit import TimeIsUp, TimeLimit
 from onnxc.tuning.turns import turn_tasks
 from onnxc.tuning.whole_model import Comparison, compare, compile_both
+from onnxc.tuning.whole_program import comparison_of, whole_task
 
 NEAR = 1.25  # times as slow as the best: an algorithm that may be the best with tuned kernels
 FOR_RIVALS = 0.2  # of the time that is left after algorithms, at most
@@ -80,14 +81,15 @@ class Tuner:
         self.start = time.monotonic()
         self.budget = 0.0
         self.search: Search | None = None
-        self.here = True  # what is measured holds for this machine
+        self.runner: Runner | None = None
+        self.uncompared = "there was no time left"  # why the whole was not measured
 
     def run(self, runner: Runner, folder: Path, budget: float) -> Summary:
         """Tunes for about `budget` seconds; `folder` is for temporary files."""
         self.start, self.budget = time.monotonic(), budget
         self.progress.say(f"tuning {self.model.name} for {self.target}, about {budget:.0f} s")
         self.progress.stage("tuning", 0, int(budget))
-        self.here = runner.here
+        self.runner = runner
         with contextlib.suppress(TimeIsUp):
             self._search(runner, folder)
         summary = self._finish(folder)
@@ -204,8 +206,7 @@ class Tuner:
         choice = next((record.choice for record in self.known if record.key == key), None)
         if choice is None or task.what != "schedule":
             return next((c for c in task.candidates if c.choice == choice), None)
-        (call,) = task.candidates[0].calls
-        return Candidate(choice, (call.with_schedule(choice["schedule"]),))
+        return task.scheduled(choice["schedule"])
 
     def _found(self, record: Record) -> None:
         self.records = Records([*(r for r in self.records if r.key != record.key), record])
@@ -228,10 +229,10 @@ class Tuner:
     def _finish(self, folder: Path) -> Summary:
         better = [state for state in self.states if state.better]
         comparison, dropped = None, ""
-        if better and self.here:
+        if better:
             with contextlib.suppress(TimeIsUp):
                 comparison = self._compare(folder)
-                if comparison.slower:
+                if comparison is not None and comparison.slower:
                     comparison, dropped = self._fall_back(folder, comparison)
         seconds, search = time.monotonic() - self.start, self.search
         measured, rejected = (search.measured, search.rejected) if search is not None else (0, 0)
@@ -248,13 +249,16 @@ class Tuner:
             self.records = Records(clear.values())
             with contextlib.suppress(TimeIsUp):
                 second = self._compare(folder)
-                if not second.slower:
+                if second is not None and not second.slower:
                     comparison, dropped = second, f"what gained less than {CLEAR - 1:.0%}"
         if dropped.startswith("all"):
             self.records = self.known
         return comparison, dropped
 
-    def _compare(self, folder: Path) -> Comparison:
+    def _compare(self, folder: Path) -> Comparison | None:
+        """The tuned model beside the untuned one where the runner measures; None where that is not possible."""
+        if self.runner is not None and not self.runner.here:
+            return self._compare_there(self.runner, folder / "whole")
         threads = 1 if self.threads == 1 else None
         options = replace(self.options, threads=threads)
         tuned, untuned = compile_both(self.model, folder, options, self.records, TimeLimit(self.end - START))
@@ -263,3 +267,17 @@ class Tuner:
         plan = Plan(self.threads)
         rounds = int((self.end - time.monotonic()) / (2 * plan.block_seconds))
         return compare(tuned, untuned, feeds, replace(plan, rounds=max(FEW, min(plan.rounds, rounds))), self.progress)
+
+    def _compare_there(self, runner: Runner, folder: Path) -> Comparison | None:
+        untuned = self._lower(Records(), self.end)
+        task = whole_task(untuned, self._lower(self.records, self.end))
+        if task is None:
+            self.uncompared = "which kernels are called depends on values, or their sizes do"
+            return None
+        writer = self.writer(untuned, runner.form)
+        seconds = max(START, self.end - time.monotonic())
+        (taken,) = writer.write(folder, [Portion(task, range(2), seconds)], self.end)
+        result = runner.submit(folder).result()[0] if len(taken) == 2 else {}
+        told = [result.get("error"), *(candidate.get("why") for candidate in result.get("candidates", ()))]
+        self.uncompared = next(filter(None, told), self.uncompared)
+        return comparison_of(result)

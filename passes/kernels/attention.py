@@ -6,13 +6,13 @@ heads, queries, keys]. A unit is a block of queries of one head. K is turned int
 their powers summed, and V's rows added up with them. Keys of a short sequence are one block: whole rows of scores
 become softmax, and the sums stay in registers. More keys are gone through in blocks, beside a running maximum: what was
 summed before is scaled down when that grows. The number of keys decides, at run time where only that knows it; the size
-of blocks depends on the width alone, so the bits do too.
+of blocks depends on the width alone, so the bits do too, unless somebody asks for another one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import partial
 
 from mlir import ir
@@ -26,6 +26,7 @@ from onnxc.passes.kernels.attention_operands import Operands
 from onnxc.passes.kernels.attention_problem import Attention
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.kernel_function import ELEMENT, MULTIPLY_ADD, KernelFunction, Launch
+from onnxc.passes.kernels.packing import entries
 from onnxc.passes.kernels.register_tiles import halves_vectors, tile_registers
 from onnxc.passes.kernels.rows import larger, largest, piece_width, sweep, total
 from onnxc.passes.kernels.schedule_space import distinct, interleaved
@@ -34,22 +35,27 @@ QUERIES = 96  # a unit's queries: K and V are read once for all of them; the sta
 MOST_ASKED = 4  # keys that a query asks for: the arithmetic of fewer queries does not hide it (1 on 512 keys: 0.83)
 VECTORS = 2
 SMALL = 4  # rows of a tile of what is left over: with two vectors a step takes as long as with one row, by latency
+KEYS = 64  # a block of keys is so many times a number: whole tiles of any width
+MOST_KEYS = 1024
+STACK_BYTES = 512 << 10  # what a unit may take of a thread's stack
 Rows = Sequence[im.Index]
 
 
 @dataclass(frozen=True)
 class AttentionSchedule:
-    """`queries` a unit; register tile `rows` queries × `vectors` of keys, or of the values' columns."""
+    """`queries` a unit; register tile `rows` queries × `vectors` of keys, or of the values' columns; `keys` that are
+    gone through at once, 0: as many as the width has it (other numbers give other bits)."""
 
     queries: int
     rows: int
     vectors: int
+    keys: int = 0
 
 
 def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     rows = next(r for r in (12, 8, 4, 1) if tile_registers(r, VECTORS, target) <= target.vector_registers)
     vectors = 1 if halves_vectors(target) else VECTORS  # 0.98 to 0.99 of the time (register_tiles.py says why)
-    return asdict(AttentionSchedule(_queries(Attention.of(kernel).queries, rows), rows, vectors))
+    return entries(AttentionSchedule(_queries(Attention.of(kernel).queries, rows), rows, vectors))
 
 
 def _queries(queries: dims.Dim, rows: int) -> int:
@@ -62,17 +68,28 @@ def _queries(queries: dims.Dim, rows: int) -> int:
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
-    """Other register tiles and fewer queries a unit, the heuristic's first."""
-    first = choose(kernel, target)
+    """Other register tiles, fewer queries a unit, and all keys or half of them at once; the heuristic's first."""
+    p, first = Attention.of(kernel), choose(kernel, target)
+    larger_blocks: list[dict[str, int | str]] = []
+    if isinstance(p.keys, int) and p.keys > key_block(p):
+        counts = [-(-p.keys // (parts * KEYS)) * KEYS for parts in (1, 2)]
+        fitting = [n for n in counts if n != key_block(p) and n in key_blocks(p, int(first["queries"]))]
+        larger_blocks = [first | {"keys": n} for n in fitting]
     tiles = [first | {"rows": r, "vectors": v} for v in (2, 4, 1) for r in (12, 6, 4, 14, 8, 3)]
     fits = [s for s in tiles if tile_registers(s["rows"], s["vectors"], target) <= target.vector_registers]
     fewer = [first | {"queries": n} for n in (64, 32, 16)]
-    return distinct(first, interleaved(fits, fewer))
+    return distinct(first, interleaved(larger_blocks, fits, fewer))
 
 
 def key_block(p: Attention) -> int:
     """The keys that are gone through at once. It depends on the width alone, so that the bits do too."""
     return 128 if p.width <= 64 else 64
+
+
+def key_blocks(p: Attention, queries: int) -> range:
+    """How many keys may be gone through at once: scores, keys and values of a unit fit on the stack."""
+    most = STACK_BYTES // scalars.byte_width("f32") // (queries + p.width + p.value_width)
+    return range(KEYS, min(MOST_KEYS, most) + 1, KEYS)
 
 
 def launch(kernel: KernelFunction) -> Launch:
@@ -92,7 +109,7 @@ class _Emitter:
         self.b, self.p, self.s = b, p, s
         self.sums = contraction.arithmetic(p.elem, b.target)
         self.lanes = self.sums.lanes
-        self.block = key_block(p)
+        self.block = s.keys or key_block(p)
         self.x = Operands(b, p, self.sums, self.block, s.vectors * self.lanes)
         self.queries, self.keys = self.x.queries, self.x.keys
         self.one_unit, self.whole = dims.at_least(s.queries, p.queries), dims.at_least(self.block, p.keys)

@@ -6,6 +6,7 @@ what is left reads. Operators go by their numbers in the kernel, which are those
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
@@ -53,9 +54,13 @@ def refusal(kernel: KernelFunction, after: Sequence[int]) -> str | None:
     return None
 
 
-def boundaries(kernel: KernelFunction) -> list[int]:
-    """The operators after which the kernel may fall into two."""
-    return [number for number in range(len(kernel.ops)) if refusal(kernel, [number]) is None]
+def divisions(kernel: KernelFunction) -> dict[int, list[Part]]:
+    """The operators after which the kernel may fall into two, and what these are."""
+    found: dict[int, list[Part]] = {}
+    for number in range(len(kernel.ops)):
+        with contextlib.suppress(Indivisible):
+            found[number] = parts(kernel, [number])
+    return found
 
 
 def around(kernel: KernelFunction, apart: Collection[int]) -> list[int]:

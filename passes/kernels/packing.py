@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 #: What entries of schedules mean that do not stand there, as in records of a version before they existed
-UNSAID: dict[str, int | str] = {"panel": 0, "unroll": 1, "order": "rows", "apart": 0}
+UNSAID: dict[str, int | str] = {"panel": 0, "unroll": 1, "order": "rows", "apart": 0, "keys": 0}
 
 
 @dataclass(frozen=True)

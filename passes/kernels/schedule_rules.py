@@ -33,6 +33,15 @@ UNROLLED = (1, 2, 4)
 LOOPS: Rules = {"unroll": UNROLLED, "order": ("rows", "columns"), "apart": (0, 1)}
 
 
+#: entries that change the order in which terms are added up, and so bits
+REORDERING = ("keys",)
+
+
+def same_bits(one: Schedule, other: Schedule) -> bool:
+    """Whether two schedules of a kernel give the same bits."""
+    return all(one.get(name, UNSAID[name]) == other.get(name, UNSAID[name]) for name in REORDERING)
+
+
 class Refused(Exception):
     """Why a schedule cannot be used."""
 
@@ -179,10 +188,12 @@ def _attention(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules
     rows, vectors = _number(schedule, "rows"), _number(schedule, "vectors")
     if rows > 0 and vectors > 0 and tile_registers(rows, vectors, target) > target.vector_registers:
         raise Refused(f"a tile of {rows} × {vectors} vectors does not fit into {target.vector_registers} registers")
-    block = attention.key_block(p)
+    queries, keys = _number(schedule, "queries"), schedule.get("keys", 0)
+    possible = [0, *attention.key_blocks(p, queries)] if queries > 0 else [0]
+    block = keys if isinstance(keys, int) and keys > 0 else attention.key_block(p)
     wide = [v for v in range(1, MOST_VECTORS + 1) if block % (v * arithmetic(p.elem, target).lanes) == 0]
-    queries = range(1, attention.QUERIES + 1)
-    return {"queries": queries, "rows": range(1, target.vector_registers), "vectors": wide}
+    rules = {"queries": range(1, attention.QUERIES + 1), "rows": range(1, target.vector_registers)}
+    return {**rules, "vectors": wide, "keys": possible}
 
 
 #: (kind, algorithm) → what its fields may be

@@ -93,6 +93,20 @@ def test_every_schedule_gives_the_same_bits(rows, vectors, queries):
     assert check(**case).tobytes() == result.tobytes()
 
 
+@pytest.mark.parametrize("keys", [64, 128, 192, 256])
+def test_blocks_of_keys(keys):
+    """Whole rows of scores, or blocks of any size: each right, with the same bits for every tile and CPU."""
+    case = dict(batch=2, heads=4, queries=65, keys=197, width=24, value_width=40, kv_heads=2, mask=(2, 1, 1, 197))
+    found = {
+        check(**case, schedule=dict(rows=rows, vectors=v, queries=queries, keys=keys), mcpu="x86-64-v4").tobytes()
+        for rows, v, queries in ((12, 2, 32), (3, 4, 16))
+    }
+    schedule = dict(rows=4, vectors=1, queries=65, keys=keys)
+    assert found == {check(**case, schedule=schedule, mcpu="x86-64-v3").tobytes()}
+    assert found == {check(**case, schedule=schedule, mcpu="x86-64-v3", dynamic="free").tobytes()}
+    assert (found == {check(**case).tobytes()}) == (keys == 128)
+
+
 @pytest.mark.parametrize("most", [64, 100, 128, 200])
 def test_ranges_give_the_same_bits(most):
     """Where it is known that one block holds all keys, or one unit all queries."""

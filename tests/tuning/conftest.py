@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from onnxc.tuning import tune
 from onnxc.tuning.problems import kernel_tasks
+
+from . import layers
 
 
 @pytest.fixture
@@ -19,3 +23,8 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
         return tasks
 
     monkeypatch.setattr(tune, "kernel_tasks", fewer)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return layers.matmuls(tmp_path_factory.mktemp("model") / "m.onnx")

@@ -11,6 +11,7 @@ from onnxc.driver import compile_model
 from onnxc.options import Options
 from onnxc.runtime import InferenceSession
 from onnxc.targets import target_for
+from onnxc.tuning.chosen import difference
 from onnxc.tuning.records import Record
 
 from .models import Asked, Told, convnet
@@ -98,7 +99,20 @@ def test_records_of_another_machine(asked: Asked, tmp_path: Path) -> None:
     line = Record(asked.kernels[0], target_for("x86-64-v4").key, {"algorithm": "direct"}, ns=1.0, default_ns=2.0).line()
     (tmp_path / "r.jsonl").write_text(line)
     (warning,) = _compile(tmp_path / "r.jsonl", tmp_path / "m.so").warnings
-    assert f"{tmp_path / 'r.jsonl'}:1: 1 records are for other targets" in warning
+    why = (
+        "1 record is for another target than x86_64 x86-64-v3, tune=x86-64-v4 instead of tune=x86-64-v3, with avx512bw"
+    )
+    assert f"{tmp_path / 'r.jsonl'}:1: {why}" in warning and warning.endswith(": none is used")
+    assert len(warning) < len(str(tmp_path)) + 250
+
+
+def test_what_sets_targets_apart() -> None:
+    ours = "x86_64-unknown-linux-gnu;x86-64;tune=generic;+avx,+fma,+f16c;v256;l1=32768,l2=524288"
+    assert difference(ours.replace("=generic", "=znver4"), ours) == "tune=znver4 instead of tune=generic"
+    assert difference(ours.replace("l2=524288", "l2=1048576"), ours) == "l2=1048576 instead of l2=524288"
+    assert difference(ours.replace("+fma", "+gfni"), ours) == "with gfni without fma"
+    assert difference(ours.replace("+fma", "+a,+b,+c,+d,+e"), ours) == "with a, b, c and 2 more without fma"
+    assert difference("aarch64-linux-gnu;x", ours) == "aarch64-linux-gnu instead of x86_64-unknown-linux-gnu"
 
 
 def test_strict_leaves_out_what_changes_bits(asked: Asked, tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ def tuned(folder: Path, runner_name: str, options: Options) -> Records:
     tuner = Tuner(layers.matmuls(folder / "m.onnx"), options, Records(), folder / "r.jsonl")
     with runner_for(runner_name, tuner.target) as runner:
         summary = tuner.run(runner, folder / "bundles", 60.0)
-    assert summary.problems == len(summary.records) == 2 and summary.comparison is None
+    assert summary.problems == len(summary.records) == 2 and (summary.comparison is not None) == bool(summary.better)
     return summary.records
 
 

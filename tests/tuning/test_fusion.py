@@ -150,7 +150,7 @@ def test_contradictory_and_foreign_records(tmp_path: Path) -> None:
     told = Told()
     path = write(path, record(target=target_for("x86-64-v4").key, fusion=[1]))
     assert calls(feed_forward(), told, tuning=path) == [["fc", "bias", "gelu"]]
-    assert f"{path}:1: 1 records are for other targets" in told.warnings[0]
+    assert f"{path}:1: 1 record is for another target" in told.warnings[0]
 
 
 def test_what_is_read_on_both_sides(tmp_path: Path) -> None:
@@ -166,7 +166,7 @@ def test_what_is_read_on_both_sides(tmp_path: Path) -> None:
         why = boundaries.refusal(kernel, [tanh])
         assert why == f"operator {tanh - 1} is read on both sides of the boundary after {tanh}"
         assert boundaries.refusal(kernel, [tanh - 1, tanh]) is None
-        assert boundaries.boundaries(kernel) == [tanh - 1, mul, add]
+        assert list(boundaries.divisions(kernel)) == [tanh - 1, mul, add]
         assert boundaries.around(kernel, [tanh]) == [tanh - 1, tanh]
         assert [part.numbers for part in boundaries.parts(kernel, [tanh - 1, mul])][1] == (tanh, mul)
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import os
+import resource
 import time
+from pathlib import Path
 
 import pytest
 
 from onnxc.runtime.isolated import Failed, isolated
+from onnxc.runtime.watched import Watched
 
 
 def test_answers() -> None:
@@ -41,3 +44,21 @@ def test_hanging_ends() -> None:
     with pytest.raises(Failed, match=r"took more than 0.2 s"):
         isolated(lambda: time.sleep(60), 0.2)
     assert time.monotonic() - start < 10
+
+
+def test_with_many_open_files() -> None:
+    """More than select() can wait for."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < 1200:
+        pytest.skip("no process may open so many files here")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 1200), hard))
+    files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
+    try:
+        assert isolated(lambda: 3, 10) == 3
+        watched = Watched(("sh", "-c", 'read -r line; echo "{\\"done\\": true}"'))
+        assert watched.measure(Path()) == []
+        watched.close()
+    finally:
+        for file in files:
+            os.close(file)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

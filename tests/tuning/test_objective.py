@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from onnxc.inspection import inspect_artefact
 from onnxc.options import Options
 from onnxc.runtime import InferenceSession
 from onnxc.targets import target_for
-from onnxc.tuning.records import Record
+from onnxc.tuning.records import Record, Records
 
 from .models import Told, convnet
 from .test_compile_with_records import record
@@ -40,14 +41,41 @@ def test_nothing_is_transformed(tmp_path: Path, objective: str) -> None:
     assert not small["weights"]["copies"] and fast["weights"]["copies"]
     before, after = (r["variants"][0]["memory"]["workspace"] for r in (fast, small))
     table = [line.split() for line in told.said if line.startswith("  ")]
-    assert table[0] == ["speed", objective] and [row[0] for row in table[1:]] == ["weights", "workspace"]
+    assert table[0] == ["speed", objective] and [row[0] for row in table[1:]] == ["weights", "workspace", "layers"]
+    assert table[3][-3:] == ["by", "the", "estimate"]
     assert table[2][-1] == f"({after / before:.2f})" and float(table[1][-1].strip("()")) < 1
     assert after < before and small["variants"][0]["objective"] == objective
     (line,) = [line for line in told.said if line.startswith("objective ")]
     assert line.startswith(f"objective {objective}: 2 convolutions without transformed weights (")
-    assert "ms slower a run" in line and not any(line.startswith("objective ") for line in silent.said)
+    assert "ms slower a run on one core by the estimate than" in line and not any(
+        line.startswith("objective ") for line in silent.said
+    )
     results = [InferenceSession(tmp_path / name).run(None, FEED)[0] for name in ("small.so", "fast.so")]
     np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-4)
+
+
+def test_measured_times_are_told(tmp_path: Path) -> None:
+    """Where records have them of both ways; of layers that nobody has measured the estimate."""
+    target, other = (
+        target_for("x86-64-v3").key,
+        SIGNATURE.replace("3,3,32,32", "3,3,32,24").replace("12,32] {", "12,24] {"),
+    )
+    other = other.replace("-> f32[1,12,12,32]", "-> f32[1,12,12,24]")
+    times = {"direct": 7e6, "winograd4": 4e6}
+    found = [Record(s, target, {"algorithm": "winograd4"}, 4e6, 4e6, times=times).line() for s in (SIGNATURE, other)]
+    (tmp_path / "r.jsonl").write_text("\n".join(found))
+    _, told = build(tmp_path / "m.so", objective="size", tuning=tmp_path / "r.jsonl")
+    assert not told.warnings
+    assert any("about 6 ms slower a run as records have measured than with speed" in line for line in told.said)
+    assert ["layers", "8", "ms", "14", "ms", "(1.75),", "measured"] in [line.split() for line in told.said]
+    (tmp_path / "r.jsonl").write_text(found[0])
+    _, told = build(tmp_path / "m.so", objective="size", tuning=tmp_path / "r.jsonl")
+    assert any("a run on one core by the estimate (1 of 2 as records have measured)" in line for line in told.said)
+    for wrong in ({"direct": 0}, {"direct": "slow"}, [1.0]):
+        line = found[0].replace('{"direct": 7000000.0, "winograd4": 4000000.0}', json.dumps(wrong))
+        (tmp_path / "r.jsonl").write_text(line)
+        records, (warning,) = Records.read(tmp_path / "r.jsonl")
+        assert not len(records) and warning.startswith(f"{tmp_path / 'r.jsonl'}:1: its '")
 
 
 def test_what_copies_promise(tmp_path: Path) -> None:

@@ -104,7 +104,7 @@ def test_records(tmp_path: Path, signature: str, turns: list[int], found: list[l
 def test_a_record_that_no_longer_holds(tmp_path: Path, signature: str, turns: list[int]) -> None:
     told, path = Told(), write(tmp_path / "r.jsonl", signature, turns)
     assert chains(told, tuning=path) == ALL
-    why = "a chain of 3 kernels falls apart after some of 0 … 1, each named once, in order"
+    why = "of 3 kernels it falls apart after some of 0 … 1, in order, each named once"
     assert told.warnings == [f"warning: {path}:1: {why}: the heuristic decides who takes turns: {signature}"]
 
 

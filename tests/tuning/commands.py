@@ -1,0 +1,12 @@
+"""Runs commands as a user does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+
+def run(*arguments: object) -> subprocess.CompletedProcess[str]:
+    done = subprocess.run([sys.executable, "-m", "onnxc", *map(str, arguments)], capture_output=True, text=True)
+    assert "Traceback" not in done.stderr
+    return done
