@@ -11,6 +11,7 @@ from onnxc.passes.maths.lanes import Lanes, select
 
 GELU_TANH_ZERO = {32: -10.0, 64: -21.14}  # next to nothing from here on: the gate is near the smallest normal number
 
+
 def sigmoid(x: Lanes) -> Lanes:
     """1/(1 + e^-x) = a/(a + a 2^n e^r), -x = n ln2 + r; a = 2^-lift if the result is nearly denormal, else 1."""
     limits = EXP_RANGE[x.format.width]
