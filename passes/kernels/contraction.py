@@ -28,6 +28,7 @@ EVEN = 7  # units at least, where they are odd, that two threads share with 14 %
 TILES = 8  # through a panel at least: reading it again costs more than rows that do not stay in L2 (1.2× at K 3072)
 COSTLY = {"Erf", "Exp", "Gelu", "Mish", "Sigmoid", "Softplus", "Swish", "Tanh"}  # in an epilogue: tens of instructions
 Loader = Callable[[im.Index], tuple[Sequence[ir.Value], Sequence[ir.Value]]]
+Ask = Callable[[im.Index, int], None]
 
 
 @dataclass(frozen=True)
@@ -82,10 +83,12 @@ def sum_products(
     load: Loader,
     acc: Sequence[ir.Value],
     unroll: int = 1,
+    ask: Ask | None = None,
 ) -> list[ir.Value]:
     """acc[r, v] += a[r, k]·b[k, v] for k in [first, last), a block's share; `load(k)` gives (a per row, b per vector).
 
-    Accumulators are in row-major order. `unroll`: terms a step of the loop, in the same order.
+    Accumulators are in row-major order. `unroll`: terms a step of the loop, in the same order; before each step,
+    `ask(k, terms)` may ask for what is needed after it.
     """
 
     def step(k: ir.Value, *carried: ir.Value) -> list[ir.Value]:
@@ -96,17 +99,22 @@ def sum_products(
             after += [sums.multiply_add(broadcast, vectors_b[v], carried[r * vectors + v]) for v in range(vectors)]
         return after
 
-    def steps(k: ir.Value, *carried: ir.Value) -> Sequence[ir.Value]:
-        for i in range(unroll):
-            carried = tuple(step(im.add(k, i), *carried))
-        return carried
+    def steps(terms: int) -> Callable[..., Sequence[ir.Value]]:
+        def body(k: ir.Value, *carried: ir.Value) -> Sequence[ir.Value]:
+            if ask:
+                ask(k, terms)
+            for i in range(terms):
+                carried = tuple(step(im.add(k, i), *carried))
+            return carried
+
+        return body
 
     if unroll > 1:
         whole = im.add(first, im.mul(im.floordiv(im.sub(last, first), unroll), unroll))
-        acc, first = b.reduce(first, whole, unroll, acc, steps), whole
+        acc, first = b.reduce(first, whole, unroll, acc, steps(unroll)), whole
         if isinstance(whole, int) and whole == last:
             return list(acc)
-    return b.reduce(first, last, 1, acc, step)
+    return b.reduce(first, last, 1, acc, steps(1))
 
 
 def sum_blocks(
@@ -119,15 +127,16 @@ def sum_blocks(
     before: Sequence[ir.Value] | None = None,
     first: im.Index = 0,
     unroll: int = 1,
+    ask: Ask | None = None,
 ) -> list[ir.Value]:
     """The sums over k in [first, terms), in blocks, which are added to `before` (default: zeros)."""
     zeros = [sums.zero()] * (rows * vectors)
     if before is None and isinstance(terms, int) and terms <= BLOCK:
-        return sum_products(b, sums, rows, vectors, 0, terms, load, zeros, unroll)
+        return sum_products(b, sums, rows, vectors, 0, terms, load, zeros, unroll, ask)
 
     def block(start: ir.Value, *totals: ir.Value) -> list[ir.Value]:
         stop = im.minimum(im.add(start, BLOCK), terms)
-        part = sum_products(b, sums, rows, vectors, start, stop, load, zeros, unroll)
+        part = sum_products(b, sums, rows, vectors, start, stop, load, zeros, unroll, ask)
         return [scalars.add(t, p) for t, p in zip(totals, part, strict=True)]
 
     return b.reduce(first, terms, BLOCK, before or zeros, block)

@@ -16,7 +16,7 @@ from onnxc.passes.kernels.filter_panels import filter_panels
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, READ, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing, entries
 from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_bounds, pixel_grid
-from onnxc.passes.kernels.register_tiles import TALLEST, best_tile, halves_vectors
+from onnxc.passes.kernels.register_tiles import TALLEST, best_tile, halves_vectors, terms_a_step
 from onnxc.passes.kernels.row_order import RowOrder
 from onnxc.passes.kernels.schedule_space import distinct, other_loops, tile_space, with_loops
 
@@ -67,7 +67,8 @@ def _choose_direct(kernel: KernelFunction, p: Conv, target, panel: int = 0) -> d
     ahead = prefetching.prefetch_distance(together, rows, line, kernel, target)
     ahead = ahead if packed and not wider and panels != 1 else 0  # one panel stays near after the first tile
     order = "columns" if once and isinstance(tiles, int) and group < tiles else "rows"
-    return entries(ConvSchedule(rows, vectors, lanes, group, packed, ahead, panel=wider, order=order))
+    step = terms_a_step(p.channels, rows, vectors, target)
+    return entries(ConvSchedule(rows, vectors, lanes, group, packed, ahead, panel=wider, unroll=step, order=order))
 
 
 def _weights_leave_cache(p: Conv, target) -> bool:

@@ -33,7 +33,7 @@ from onnxc.passes.kernels.planes_problem import (
     problem,
     reach,
 )
-from onnxc.passes.kernels.register_tiles import LATENCY, tile_registers
+from onnxc.passes.kernels.register_tiles import LATENCY, terms_a_step, tile_registers
 from onnxc.passes.kernels.schedule_space import distinct, interleaved
 
 MOST_VECTORS = 8
@@ -214,7 +214,8 @@ class _Emitter:
             )
 
         zeros = [self.sums.zero()] * (rows * vectors)
-        return contraction.sum_products(self.b, self.sums, rows, vectors, 0, self.terms, load, zeros)
+        step = terms_a_step(self.terms, rows, vectors, self.b.target)
+        return contraction.sum_products(self.b, self.sums, rows, vectors, 0, self.terms, load, zeros, step)
 
     def _fill(self, length: im.Index) -> None:
         """Copies the lines that the taps meet, `length` elements of each; zeros where they lie outside x."""

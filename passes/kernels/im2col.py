@@ -28,7 +28,7 @@ from onnxc.passes.kernels.filter_panels import filter_panels
 from onnxc.passes.kernels.gather import WindowGather, line_length
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing
-from onnxc.passes.kernels.register_tiles import TileColumns, best_tile
+from onnxc.passes.kernels.register_tiles import TileColumns, best_tile, terms_a_step
 from onnxc.passes.kernels.schedule_space import tile_space
 from onnxc.passes.kernels.scratch_pieces import BIAS, PIECES, SCRATCH, split
 
@@ -184,12 +184,11 @@ class _Emitter:
         terms, channels = p.taps * p.channels, p.channels
         line = im.mul(im.sub(pixel, self.first), self.length)
         number = im.floordiv(im.sub(pixel, self.first), s.rows)
+        stream = prefetching.Panels(self.w, panel, self.w.strides[1], s.width, terms, b.target)
+        ask = (lambda k, step: stream.ask(s.prefetch, s.group, number, k, step)) if s.prefetch else None
+        self.loop = (terms_a_step(channels, rows, s.vectors, b.target), ask)
 
         def load(k: im.Index):
-            if s.prefetch:
-                prefetching.prefetch_panels(
-                    self.w, panel, self.w.strides[1], s.width, s.prefetch, s.group, number, terms, k, b.target
-                )
             at, row = im.add(line, k), im.add(panel, im.mul(k, s.width))
             return (
                 [self.sums.widen(self.piece.load_flat(im.add(at, r * self.length))) for r in range(rows)],
@@ -205,11 +204,11 @@ class _Emitter:
         """The sum in blocks of so many terms: whole taps."""
         vectors, zeros = self.s.vectors, [self.sums.zero()] * (rows * self.s.vectors)
         if terms <= block:
-            return contraction.sum_products(self.b, self.sums, rows, vectors, 0, terms, load, zeros)
+            return contraction.sum_products(self.b, self.sums, rows, vectors, 0, terms, load, zeros, *self.loop)
 
         def one(start: ir.Value, *totals: ir.Value) -> list[ir.Value]:
             stop = im.minimum(im.add(start, block), terms)
-            part = contraction.sum_products(self.b, self.sums, rows, vectors, start, stop, load, zeros)
+            part = contraction.sum_products(self.b, self.sums, rows, vectors, start, stop, load, zeros, *self.loop)
             return [scalars.add(t, v) for t, v in zip(totals, part, strict=True)]
 
         return self.b.reduce(0, terms, block, zeros, one)
@@ -217,4 +216,4 @@ class _Emitter:
     def _tap(self, rows: int, load, start: ir.Value, acc: Sequence[ir.Value]) -> list[ir.Value]:
         """One tap of more channels than a block has terms."""
         stop = im.add(start, self.p.channels)
-        return contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, stop, load, acc, start)
+        return contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, stop, load, acc, start, *self.loop)

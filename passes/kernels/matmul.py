@@ -22,7 +22,7 @@ from onnxc.passes.kernels.matmul_problem import Matmul
 from onnxc.passes.kernels.matrix_panels import matrix_panels
 from onnxc.passes.kernels.packing import Packing, entries, place_in_panel
 from onnxc.passes.kernels.panel_copy import PanelCopy
-from onnxc.passes.kernels.register_tiles import MOST_VECTORS, TileColumns, best_tile
+from onnxc.passes.kernels.register_tiles import MOST_VECTORS, TileColumns, best_tile, terms_a_step
 from onnxc.passes.kernels.schedule_space import other_loops, tile_space, with_loops
 
 CHUNK = 1024  # terms: a tile's rows of A then fit into L1, a panel's chunk is read from L2
@@ -86,7 +86,8 @@ def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | st
     if packed:
         line = width * scalars.byte_width(p.elem)
         ahead = 0 if wider else prefetching.prefetch_distance(group, rows, line, kernel, target)
-    return entries(MatmulSchedule(rows, vectors, lanes, group, packed, ahead, chunk, copied, wider))
+    step = terms_a_step(p.k, rows, vectors, target)
+    return entries(MatmulSchedule(rows, vectors, lanes, group, packed, ahead, chunk, copied, wider, step))
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
@@ -175,9 +176,10 @@ class _Emitter:
             self.lanes = [Lanes(s.lanes, self.p.result_rank - 1 if self.p.has_n else None, m) for m in masks]
             load_b = self._panel(batch, panel, masks)
 
-            self.start: im.Index = 0
+            self.start, self.stop = 0, self.k
             if s.chunk:
                 with b.loop(0, im.maximum(self.k, 1), s.chunk) as self.start:  # without terms, sums are zeros
+                    self.stop = im.minimum(im.add(self.start, s.chunk), self.k)
                     self._group(batch, first, last, load_b)
             else:
                 self._group(batch, first, last, load_b)
@@ -204,17 +206,13 @@ class _Emitter:
             contraction.row_tiles(b, self.rows, s.rows, first, second, tile, few=True)
             self.copying, first = False, second
         elif s.copied:
-            stop = im.minimum(im.add(self.start, s.chunk), self.k) if s.chunk else self.k
-            self.copy.fill(b, self.start, stop, row_of_b)
+            self.copy.fill(b, self.start, self.stop, row_of_b)
         contraction.row_tiles(b, self.rows, s.rows, first, last, tile, few=True)
 
     def _tile(self, batch, row: im.Index, rows: int, load_b) -> None:
         load_a = self.a(batch, row, rows)
 
         def load(k: im.Index):
-            if self.s.copied and self.ahead:
-                number, after = im.floordiv(row, self.s.rows), im.add(self.columns[0], self.s.width)
-                prefetching.prefetch_next_columns(self.b, self.p, batch, k, after, self.s.width, number)
             with self.ev.scope():
                 term = im.sub(k, self.start)
                 if self.copying or not self.s.copied:
@@ -225,8 +223,12 @@ class _Emitter:
                     self.copy.keep(term, row_of_b)
                 return [self.sums.widen(v) for v in load_a(k)], row_of_b
 
+        ask = self._asking(batch, row)
+        if self.s.copied and self.ahead:
+            self._ask_for_results(batch, row, rows)
         if not self.s.chunk:
-            acc = contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.k, load, unroll=self.s.unroll)
+            more = {"unroll": self.s.unroll, "ask": ask}
+            acc = contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.k, load, **more)
             self._store(batch, row, rows, acc)
             return
         # the sums so far lie on the stack, each row of the unit in a line of its own
@@ -235,28 +237,49 @@ class _Emitter:
         begins, type_, zero = im.compare(self.start, "==", 0), self.sums.type, self.sums.zero
         reads = [lambda at=at: self.partial.load_vector(at, self.s.lanes) for at in places]
         before = [self.b.choose(begins, type_, zero, read) for read in reads]
-        stop = im.minimum(im.add(self.start, self.s.chunk), self.k)
-        sizes, more = (rows, self.s.vectors, stop), (before, self.start, self.s.unroll)
-        acc = contraction.sum_blocks(self.b, self.sums, *sizes, load, *more)
-        ends = im.compare(stop, "==", self.k)
+        sizes, more = (rows, self.s.vectors, self.stop), (before, self.start, self.s.unroll, ask)
+        acc, ends = contraction.sum_blocks(self.b, self.sums, *sizes, load, *more), im.compare(self.stop, "==", self.k)
         with self.b.when(ends), self.ev.scope():
             self._store(batch, row, rows, acc)
         with self.b.when(im.negate(ends)):
             for at, v in zip(places, acc, strict=True):
                 self.partial.store_vector(v, at)
 
-    def _store(self, batch, row: im.Index, rows: int, acc: list[ir.Value]) -> None:
+    def _asking(self, batch, row: im.Index) -> contraction.Ask | None:
+        """How a tile asks for B ahead of a step."""
+        b, p, s = self.b, self.p, self.s
+        if not self.ahead:
+            return None
+        number = im.mod(im.floordiv(row, s.rows), s.group)
+        if s.packed:
+            buffer, terms = b.inputs[b.kernel.operands[p.b_position]], s.chunk or self.k
+            start, stride = im.add(self.base, im.mul(self.start, s.width)), s.chunk * s.width or buffer.strides[-3]
+            stream = prefetching.Panels(buffer, start, stride, s.width, terms, b.target, b.target.core.reads_ahead)
+            return lambda k, step: stream.ask(self.ahead, self.shares, number, im.sub(k, self.start), step)
+        tiles = 1 if self.free else min(s.group, contraction.tile_count(p.rows, s.rows))
+        after, terms = im.add(self.columns[0], s.width), im.sub(self.stop, self.start)
+        columns = prefetching.Columns(b, p, batch, after, s.width, self.start, terms, tiles)
+        return lambda k, step: columns.ask(number, k, step)
+
+    def _ask_for_results(self, batch, row: im.Index, rows: int) -> None:
+        """Where columns lie in place, rows of the result lie as far apart as B's: stores would each wait for a line."""
+        points = self._points(batch, row)
+        with self.b.when(im.compare(self.stop, "==", self.k)), self.b.loop(0, rows) as r:
+            prefetching.prefetch_results(self.b.outputs, [points(r, v) for v in range(self.s.vectors)])
+
+    def _points(self, batch, row: im.Index):
+        """(r, v) → where the result's elements of row r, vector v of a tile lie."""
+
         @functools.cache
         def row_point(r: im.Index) -> list[im.Index]:
             at, outer = im.add(row, r), len(self.row_dims) - 1
             return [*([0] * outer), at] if self.one_axis else im.unflattened(at, self.row_dims)
 
-        def point(r: im.Index, v: int):
-            return self.p.result_point(batch, row_point(r), self.columns[v])
+        return lambda r, v: self.p.result_point(batch, row_point(r), self.columns[v])
 
-        result, lanes = self.p.op.results[0], self.lanes.__getitem__
-        more = (self._element, acc, self.room)
-        contraction.store_tile(self.b, self.ev, result, lanes, point, rows, self.s.vectors, *more)
+    def _store(self, batch, row: im.Index, rows: int, acc: list[ir.Value]) -> None:
+        lanes, points, more = self.lanes.__getitem__, self._points(batch, row), (self._element, acc, self.room)
+        contraction.store_tile(self.b, self.ev, self.p.op.results[0], lanes, points, rows, self.s.vectors, *more)
 
     def _element(self, point, lanes: Lanes, total: ir.Value) -> ir.Value:
         return self.sums.narrow(self.p.scaled(self.b, self.ev, point, lanes, total, self.sums))
@@ -268,24 +291,10 @@ class _Emitter:
             return self.right(batch, self.columns, masks, s.lanes)
         buffer = self.b.inputs[self.b.kernel.operands[self.p.b_position]]
         number, column = place_in_panel(panel, s.line, s.width)
-        base = im.add(contraction.panel_start(buffer, batch, number), column)
+        self.base = base = im.add(contraction.panel_start(buffer, batch, number), column)
 
         def load(k: im.Index, row: im.Index):
             at = im.add(base, im.mul(k, s.line))
-            if self.ahead:
-                prefetching.prefetch_panels(
-                    buffer,
-                    im.add(base, im.mul(self.start, s.width)),
-                    s.chunk * s.width if s.chunk else buffer.strides[-3],
-                    s.width,
-                    self.ahead,
-                    self.shares,
-                    im.mod(im.floordiv(row, s.rows), s.group),
-                    s.chunk or self.k,
-                    im.sub(k, self.start),
-                    self.b.target,
-                    near=self.b.target.core.reads_ahead,
-                )
             return [buffer.load_vector(im.add(at, v * s.lanes), s.lanes) for v in range(s.vectors)]
 
         return load

@@ -22,7 +22,7 @@ from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import entries, place_in_panel
-from onnxc.passes.kernels.register_tiles import TileColumns, best_tile
+from onnxc.passes.kernels.register_tiles import TileColumns, best_tile, terms_a_step
 from onnxc.passes.kernels.row_order import RowOrder
 from onnxc.passes.kernels.schedule_space import distinct, interleaved, tile_space
 
@@ -217,7 +217,8 @@ class _Emitter:
                     self.sums.widen(self.w.load_vector(im.add(row, v * s.lanes), s.lanes)) for v in range(s.vectors)
                 ]
 
-            return contraction.sum_products(self.b, self.sums, rows, s.vectors, 0, terms, load, acc)
+            together = terms_a_step(terms, rows, s.vectors, self.b.target)
+            return contraction.sum_products(self.b, self.sums, rows, s.vectors, 0, terms, load, acc, together)
 
         zeros = [self.sums.zero()] * (rows * s.vectors)
         return self.b.reduce(0, self.lead, 1, zeros, tap_row)

@@ -123,8 +123,9 @@ class PixelTiles:
                 rows,
                 self.s.vectors,
                 self.channels,
-                self._dense(start, rows, pixel),
+                self._dense(start, rows),
                 unroll=self.s.unroll,
+                ask=self._ask(pixel, 0),
             )
         else:
             acc = self._sum_taps(pixels, rows, pixel)
@@ -158,8 +159,8 @@ class PixelTiles:
     def _element(self, point: Sequence[im.Index], lanes: Lanes, total: ir.Value) -> ir.Value:
         return self.p.with_bias(self.ev, self.sums, point[-1], lanes, total)
 
-    def _dense(self, start: im.Index, rows: int, pixel: im.Index):
-        weights = self._panel_rows(0, pixel)
+    def _dense(self, start: im.Index, rows: int):
+        weights = self._panel_rows(0)
 
         def load(k: im.Index):
             at = im.add(start, k)
@@ -190,14 +191,14 @@ class PixelTiles:
     def _add_tap(
         self, pixels: Pixels, rows: int, tap: im.Index, pixel: im.Index, acc: Sequence[ir.Value]
     ) -> list[ir.Value]:
-        load = self._tap(pixels, rows, tap, pixel)
+        load, ask = self._tap(pixels, rows, tap), self._ask(pixel, tap)
         if not isinstance(self.channels, int) or self.channels > BLOCK:
-            more = {"unroll": self.s.unroll}
+            more = {"unroll": self.s.unroll, "ask": ask}
             return contraction.sum_blocks(self.b, self.sums, rows, self.s.vectors, self.channels, load, acc, **more)
-        more = (load, acc, self.s.unroll)
+        more = (load, acc, self.s.unroll, ask)
         return contraction.sum_products(self.b, self.sums, rows, self.s.vectors, 0, self.channels, *more)
 
-    def _tap(self, pixels: Pixels, rows: int, tap: im.Index, pixel: im.Index) -> Callable:
+    def _tap(self, pixels: Pixels, rows: int, tap: im.Index) -> Callable:
         """load(k) for one tap: a pointer per pixel, to zeros in the padding."""
         position = self._position(tap)
         step: im.Index = self.group_start
@@ -216,7 +217,7 @@ class PixelTiles:
                 starts.append(start if inside else self.zeros)
             else:
                 starts.append(arith.select(inside, start, self.zeros))
-        weights = self._panel_rows(tap, pixel)
+        weights = self._panel_rows(tap)
 
         def load(k: im.Index):
             # of channels not counted there is one zero for all
@@ -229,7 +230,18 @@ class PixelTiles:
         """Where the tap lies in x, from a pixel's corner."""
         return [im.mul(i, d) for i, d in zip(im.unflattened(tap, self.p.kernel), self.p.dilations, strict=True)]
 
-    def _panel_rows(self, tap: im.Index, pixel: im.Index) -> Callable[[im.Index], list[ir.Value]]:
+    def _ask(self, pixel: im.Index, tap: im.Index) -> contraction.Ask | None:
+        """Asks for weights ahead of a step of this tap's terms."""
+        s, w = self.s, self.w
+        if not (s.packed and s.prefetch):
+            return None
+        panel = im.add(im.mul(self.number, w.strides[1]), self.column)
+        number = im.mod(im.floordiv(pixel, s.rows), s.group)
+        stream = prefetching.Panels(w, panel, w.strides[1], s.width, im.mul(self.channels, self.p.taps), self.b.target)
+        before = im.mul(tap, self.channels)
+        return lambda k, terms: stream.ask(s.prefetch, self.shares, number, im.add(before, k), terms)
+
+    def _panel_rows(self, tap: im.Index) -> Callable[[im.Index], list[ir.Value]]:
         """(k) → the vectors of the weights' row k of this tap."""
         s, w = self.s, self.w
         if not s.packed:
@@ -239,19 +251,6 @@ class PixelTiles:
 
         def packed(k: im.Index) -> list[ir.Value]:
             row = im.add(first, im.mul(k, s.line))
-            if s.prefetch:
-                prefetching.prefetch_panels(
-                    w,
-                    panel,
-                    w.strides[1],
-                    s.width,
-                    s.prefetch,
-                    self.shares,
-                    im.mod(im.floordiv(pixel, s.rows), s.group),
-                    im.mul(self.channels, self.p.taps),
-                    im.add(im.mul(tap, self.channels), k),
-                    self.b.target,
-                )
             return [self.sums.widen(w.load_vector(im.add(row, v * s.lanes), s.lanes)) for v in range(s.vectors)]
 
         return packed

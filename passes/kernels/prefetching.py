@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from mlir.dialects import memref
 
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
-from onnxc.passes.kernels.builder import KernelBuilder
+from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.matmul_problem import Matmul
 
 MEMORY_BYTES = 32 << 20  # of weights in a model: more are taken to come from memory in each run
 STREAM_BYTES = 4 << 10  # ahead in a stream from memory
 EARLY = 128  # rows ahead
+LINE_BYTES = 64
 BUSY = 0.8  # of the time that memory takes for a row: so long multiply-adds leave hardware behind
 
 
@@ -52,49 +55,79 @@ def distances(
     return [(own, alone), (1, im.negate(alone))] if ahead == 1 else [(ahead, True)]
 
 
-def prefetch_panels(
-    buffer,
-    panel: im.Index,
-    stride: im.Index,
-    width: int,
-    ahead: int,
-    tiles: im.Index,
-    tile: im.Index,
-    terms: im.Index,
-    k: im.Index,
-    target,
-    near: bool = False,
-) -> None:
-    """Asks for weights before they are needed, at row `k` (of `terms`) of the panel that starts at `panel`.
+@dataclass(frozen=True)
+class Panels:
+    """Packed weights that tiles ask for before they need them: of panels `stride` elements apart, the one at `panel`,
+    which has `terms` rows of `width` elements. `near`: into L1 (see `ask`)."""
 
-    `ahead` = 1: each of the unit's row tiles (`tile` of `tiles`) asks for a share of the next panel, spread over k: the
-    largest single gain on cold weights. Where a run tells how many tiles there are, each asks for a whole row from
-    where its share begins (16 rows of MiniLM take 1.09 times as long where it asks for a third).
-    Into L2, or `near`, into L1: on a core that `reads_ahead` products take 0.97 to 0.99 of the time so (MiniLM, 128
-    tokens), convolutions 1.01 (resnet50, mobilenetv2).
-    `ahead` > 1: the row that many rows ahead in the stream, where few tiles share a panel. Into L1, but into L2 on a
-    core that `reads_ahead`, where 8 rows from memory take 0.85 of the time so.
-    """
-    line = 64 // scalars.byte_width(buffer.elem)
-    if ahead == 1:
-        share = im.floordiv(im.add(im.sub(tiles, 1), width), tiles)
-        start = im.add(im.add(panel, stride), im.mul(im.mul(tile, terms), share))
-        start = im.add(start, im.mul(k, share))
-        lines = -(-(share if isinstance(share, int) else width) // line)
-    else:
-        start = im.add(panel, im.mul(im.add(k, ahead), width))
-        lines = -(-width // line)
-    near = near if ahead == 1 else not target.core.reads_ahead
-    for i in range(lines):
-        memref.prefetch(buffer.memory, [im.value(im.add(start, i * line))], False, 3 if near else 2, True)
+    buffer: Buffer
+    panel: im.Index
+    stride: im.Index
+    width: int
+    terms: im.Index
+    target: Any
+    near: bool = False
+
+    def ask(self, ahead: int, tiles: im.Index, tile: im.Index, k: im.Index, step: int = 1) -> None:
+        """Asks before a step of `step` terms from row `k` on.
+
+        `ahead` = 1: each of the unit's row tiles (`tile` of `tiles`) asks for a share of the next panel, spread over k:
+        the largest single gain on cold weights. Where a run tells how many tiles there are, each asks for a whole row
+        from where its share begins (16 rows of MiniLM take 1.09 times as long where it asks for a third).
+        Into L2, or `near`, into L1: on a core that `reads_ahead` products take 0.97 to 0.99 of the time so (MiniLM, 128
+        tokens), convolutions 1.01 (resnet50, mobilenetv2).
+        `ahead` > 1: the row that many rows ahead in the stream, where few tiles share a panel. Into L1, but into L2 on
+        a core that `reads_ahead`, where 8 rows from memory take 0.85 of the time so.
+        """
+        if ahead > 1:
+            start = im.add(self.panel, im.mul(im.add(k, ahead), self.width))
+            self._ask(start, step * self.width, not self.target.core.reads_ahead)
+            return
+        share = im.floordiv(im.add(im.sub(tiles, 1), self.width), tiles)
+        start = im.add(im.add(self.panel, self.stride), im.mul(im.mul(tile, self.terms), share))
+        if isinstance(share, int):
+            self._ask(im.add(start, im.mul(k, share)), step * share, self.near)
+            return
+        for i in range(step):
+            self._ask(im.add(start, im.mul(im.add(k, i), share)), self.width, self.near)
+
+    def _ask(self, start: im.Index, elements: int, near: bool) -> None:
+        line = LINE_BYTES // scalars.byte_width(self.buffer.elem)
+        for at in range(0, elements, line):
+            memref.prefetch(self.buffer.memory, [im.value(im.add(start, at))], False, 3 if near else 2, True)
 
 
-def prefetch_next_columns(
-    b: KernelBuilder, p: Matmul, batch: Sequence[im.Index], k: im.Index, column: im.Index, width: int, number: im.Index
-) -> None:
-    """Asks for a line of row k of the panel of a B in place that begins with `column`: row tile `number` for another
-    one than the tile before it. To the hardware, a panel's rows lie far apart."""
-    line = 64 // scalars.byte_width(p.elem)
-    place = p.right_offset(b, batch, k, im.add(column, im.mul(im.mod(number, -(-width // line) + 1), line)))
-    if place is not None:
-        memref.prefetch(b.inputs[p.op.operands[1]].memory, [im.value(place)], False, 2, True)
+@dataclass(frozen=True)
+class Columns:
+    """Rows of a B in place: the `width` columns from `column` on, which to the hardware lie far apart. The unit's row
+    tiles, of which there are `tiles` at least, ask for them together, in `terms` rows from row `first` on."""
+
+    b: KernelBuilder
+    p: Matmul
+    batch: Sequence[im.Index]
+    column: im.Index
+    width: int
+    first: im.Index
+    terms: im.Index
+    tiles: int
+
+    def ask(self, tile: im.Index, k: im.Index, step: int) -> None:
+        """What tile number `tile` asks for before a step of `step` terms from row `k` on: a line of each row; where
+        there are twice or four times as many tiles as lines, of half or a quarter of the rows. A core waits for few
+        lines at a time, so they are asked for at an even pace."""
+        lines = -(-self.width * scalars.byte_width(self.p.elem) // LINE_BYTES) + 1  # they begin anywhere in a line
+        share = max(n for n in (1, 2, 4) if n == 1 or (n * lines <= self.tiles and step % n == 0))
+        part = im.mul(im.mod(tile, share), im.floordiv(self.terms, share))
+        row = im.add(im.add(self.first, part), im.floordiv(im.sub(k, self.first), share))
+        line = im.mul(im.mod(im.floordiv(tile, share), lines), LINE_BYTES // scalars.byte_width(self.p.elem))
+        for i in range(step // share):
+            place = self.p.right_offset(self.b, self.batch, im.add(row, i), im.add(self.column, line))
+            if place is not None:
+                memref.prefetch(self.b.inputs[self.p.op.operands[1]].memory, [im.value(place)], False, 2, True)
+
+
+def prefetch_results(outputs: Iterable[Buffer], points: Sequence[Sequence[im.Index]]) -> None:
+    """Asks for the lines of the results that will be stored at these points."""
+    for out in outputs:
+        for point in points:
+            memref.prefetch(out.memory, [im.value(out.offset(point))], True, 3, True)

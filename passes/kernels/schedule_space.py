@@ -18,7 +18,7 @@ from onnxc.passes.kernels.register_tiles import ranked_tiles
 Schedule = dict[str, "int | str"]
 
 TILES = 7  # of the register tiles that the cost model ranks
-UNROLLED = (2, 4)
+UNROLLED = (1, 2, 4)
 DISTANCES = (0, 1, 16, 32, 64, 128)
 CHUNKS = (0, 512, 1024, 2048)
 
