@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from math import gcd
 
 from mlir import ir
@@ -99,22 +100,19 @@ def sum_products(
             after += [sums.multiply_add(broadcast, vectors_b[v], carried[r * vectors + v]) for v in range(vectors)]
         return after
 
-    def steps(terms: int) -> Callable[..., Sequence[ir.Value]]:
-        def body(k: ir.Value, *carried: ir.Value) -> Sequence[ir.Value]:
-            if ask:
-                ask(k, terms)
-            for i in range(terms):
-                carried = tuple(step(im.add(k, i), *carried))
-            return carried
-
-        return body
+    def steps(terms: int, k: ir.Value, *carried: ir.Value) -> Sequence[ir.Value]:
+        if ask:
+            ask(k, terms)
+        for i in range(terms):
+            carried = tuple(step(im.add(k, i), *carried))
+        return carried
 
     if unroll > 1:
         whole = im.add(first, im.mul(im.floordiv(im.sub(last, first), unroll), unroll))
-        acc, first = b.reduce(first, whole, unroll, acc, steps(unroll)), whole
+        acc, first = b.reduce(first, whole, unroll, acc, partial(steps, unroll)), whole
         if isinstance(whole, int) and whole == last:
             return list(acc)
-    return b.reduce(first, last, 1, acc, steps(1))
+    return b.reduce(first, last, 1, acc, partial(steps, 1))
 
 
 def sum_blocks(
