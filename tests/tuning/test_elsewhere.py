@@ -157,7 +157,7 @@ def test_what_cannot_run_at_all_is_told(tmp_path: Path) -> None:
         ("true {bundle}", r"printed no results \(it has no head\): it printed: nothing \(hint: on the device run"),
         ("echo welcome, {bundle}", "printed no results .* it printed: welcome, "),
         ("printf '{\"format\": 1' # {bundle}", "a line is cut off, or no JSON"),
-        ("printf '{\"format\": 99}' # {bundle}", "they are of format 99, 1 is read"),
+        ("printf '{\"format\": 99}' # {bundle}", "they are of format 99, 2 is read"),
         ("{bundle} | head -n 1", "printed 0 of 1 results.* was it ended early"),
         ("{bundle} | sed 's/\"winner\": 0/\"winner\": 9/'", "printed a result that cannot be"),
         ("{bundle} | sed 's/\"ns\": [0-9]*/\"ns\": -3/'", "printed a result that cannot be"),
