@@ -12,6 +12,7 @@ from onnxc.dialects.types import Tensor
 from onnxc.manifest import Dim, Value
 from onnxc.passes.contract import Program
 from onnxc.passes.dim_names import own_names
+from onnxc.passes.rewriting import main_function
 
 DTYPES = {
     "f32": TensorProto.FLOAT, "f64": TensorProto.DOUBLE, "f16": TensorProto.FLOAT16, "bf16": TensorProto.BFLOAT16,
@@ -26,20 +27,20 @@ DTYPES = {
 def input_values(program: Program) -> tuple[Value, ...]:
     """The inputs; a free dim has the name that the model gives it, or None: equal names must have equal sizes."""
     names = own_names(program)
-    arguments = _main(program).regions[0].blocks[0].arguments
+    arguments = main_function(program.module).regions[0].blocks[0].arguments
     return _values(program, "input_names", [a.type for a in arguments], lambda d: names.get(str(d), str(d)))
 
 
 def input_symbols(program: Program) -> Iterator[str]:
     """The dims of all inputs, one after another, as the program spells them."""
-    for argument in _main(program).regions[0].blocks[0].arguments:
+    for argument in main_function(program.module).regions[0].blocks[0].arguments:
         yield from map(str, Tensor.of(argument.type).dims)
 
 
 def output_values(program: Program) -> tuple[Value, ...]:
     """The outputs after shape inference; a dim that no input names is shown as the expression it is."""
     names = own_names(program)
-    block = _main(program).regions[0].blocks[0]
+    block = main_function(program.module).regions[0].blocks[0]
     returned = block.operations[len(block.operations) - 1].operands
 
     def named(d) -> str | None:
@@ -54,7 +55,7 @@ def output_values(program: Program) -> tuple[Value, ...]:
 
 
 def _values(program: Program, attribute: str, types: Sequence[ir.Type], named) -> tuple[Value, ...]:
-    names = [ir.StringAttr(a).value for a in ir.ArrayAttr(_main(program).attributes[attribute])]
+    names = [ir.StringAttr(a).value for a in ir.ArrayAttr(main_function(program.module).attributes[attribute])]
     found = []
     for name, type_ in zip(names, types, strict=True):
         tensor = Tensor.of(type_) if isinstance(type_, ir.RankedTensorType) else None
@@ -69,7 +70,3 @@ def _values(program: Program, attribute: str, types: Sequence[ir.Type], named) -
         shape: tuple[Dim, ...] = tuple(d if isinstance(d, int) else named(d) for d in tensor.dims)
         found.append(Value(name, DTYPES[tensor.elem], shape))
     return tuple(found)
-
-
-def _main(program: Program) -> ir.Operation:
-    return next(f for f in program.module.body.operations if "kernel.kind" not in f.attributes)

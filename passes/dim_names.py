@@ -13,11 +13,12 @@ from mlir import ir
 
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program
+from onnxc.passes.rewriting import main_function
 
 
 def own_names(program: Program) -> dict[str, str | None]:
     """The model's own names of the program's symbols; None for those of dims that it leaves without a name."""
-    attributes = _main(program).attributes
+    attributes = main_function(program.module).attributes
     entries = ir.DictAttr(attributes["dim_names"]) if "dim_names" in attributes else []
     return {entry.name: ir.StringAttr(entry.attr).value or None for entry in entries}
 
@@ -45,7 +46,7 @@ class PlainDims:
 
 def _place(program: Program, symbol: str) -> str:
     """INPUT.AXIS of the first input dim that the symbol stands in, with what is known of it or without."""
-    main, meant = _main(program), {symbol, str(program.facts.apply_to(symbol))}
+    main, meant = main_function(program.module), {symbol, str(program.facts.apply_to(symbol))}
     names = [ir.StringAttr(a).value for a in ir.ArrayAttr(main.attributes["input_names"])]
     for name, argument in zip(names, main.regions[0].blocks[0].arguments, strict=False):
         dims = Tensor.of(argument.type).dims if isinstance(argument.type, ir.RankedTensorType) else ()
@@ -53,7 +54,3 @@ def _place(program: Program, symbol: str) -> str:
             if str(dim) in meant:
                 return f"{name}.{axis}"
     return symbol
-
-
-def _main(program: Program) -> ir.Operation:
-    return next(f for f in program.module.body.operations if "kernel.kind" not in f.attributes)

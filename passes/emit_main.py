@@ -21,14 +21,15 @@ from onnxc.passes.kernel_calls import callee_of, kernel_calls
 from onnxc.passes.main import shims
 from onnxc.passes.main.prepare import emit_prepare
 from onnxc.passes.main.run import RunEmitter
+from onnxc.passes.rewriting import main_function
 
 
 @transforms(KERNELS, LOOPS)
 def emit_main(program: Program) -> None:
     """See the file's docstring."""
     functions = list(program.module.body.operations)
-    main = next(f for f in functions if "kernel.kind" not in f.attributes)
-    kernels = _named(program, [f for f in functions if f is not main])
+    main = main_function(program.module)
+    kernels = _named(program, [f for f in functions if f.operation != main])
     program.notes["workspace"] = dims.parse(ir.StringAttr(main.attributes["workspace"]).value)
     program.notes["kernels"] = {name: str(f.operation) for name, f in sorted(kernels.items())}
     with ir.InsertionPoint(program.module.body):

@@ -20,6 +20,7 @@ from onnxc.dialects.levels import KERNELS
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.kernels.scalars import byte_width
+from onnxc.passes.rewriting import main_function
 
 MOVABLE = frozenset({"kernel.call", "kernel.bands", "kernel.scratch", "kernel.view", "kernel.join"})
 PLACELESS = ("onnx.Constant", "onnx.None")
@@ -31,7 +32,7 @@ def order_for_memory(program: Program) -> None:
     """See the file's docstring."""
     if program.options.objective != "memory":
         return
-    main = next(f for f in program.module.body.operations if "kernel.kind" not in f.attributes)
+    main = main_function(program.module)
     run: list[ir.Operation] = []
     for op in [view.operation for view in main.regions[0].blocks[0].operations]:
         if op.name in MOVABLE:

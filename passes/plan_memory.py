@@ -22,6 +22,7 @@ from onnxc.dialects.levels import KERNELS
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.kernels.scalars import byte_width
+from onnxc.passes.rewriting import main_function
 from onnxc.passes.workspace import Storage, lower_bound, place
 
 ALIGNMENT = 64
@@ -30,7 +31,7 @@ ALIGNMENT = 64
 @transforms(KERNELS, KERNELS)
 def plan_memory(program: Program) -> None:
     """See the file's docstring."""
-    main = next(f for f in program.module.body.operations if "kernel.kind" not in f.attributes)
+    main = main_function(program.module)
     liveness = _Liveness(main)
     fixed, total = place(liveness.storages)
     for storage in liveness.storages:

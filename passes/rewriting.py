@@ -41,6 +41,11 @@ def functions(module: ir.Module) -> list[ir.Operation]:
     return [op for op in views if op.name == "func.func" and len(op.regions[0].blocks)]
 
 
+def main_function(module: ir.Module) -> ir.Operation:
+    """The function that is no kernel."""
+    return next(op.operation for op in module.body.operations if "kernel.kind" not in op.attributes)
+
+
 def has_ranks(op: ir.Operation) -> bool:
     """Whether the ranks (and elements) of all tensors of the op are known."""
     return not any(isinstance(value.type, ir.UnrankedTensorType) for value in (*op.operands, *op.results))

@@ -25,7 +25,7 @@ from onnxc.passes.apply_choices import apply_choices
 from onnxc.passes.choose_schedules import choose_schedules
 from onnxc.passes.contract import PassFunction, Program
 from onnxc.passes.kernel_calls import callee_of
-from onnxc.passes.rewriting import operations
+from onnxc.passes.rewriting import main_function, operations
 from onnxc.pipeline import PIPELINE
 from onnxc.progress import SILENT, Progress
 from onnxc.refusals import complete_refusals
@@ -85,7 +85,7 @@ def _passes() -> Iterator[PassFunction]:
 def _sizes(program: Program, options: Options) -> dict[str, int]:
     """What main's symbols stand for: the dims that the options set, and usual sizes for others, as `run` has them."""
     known = dict(options.dims)
-    main = next(f for f in program.module.body.operations if "kernel.kind" not in f.attributes)
+    main = main_function(program.module)
     sizes: dict[str, int] = {}
     for value, argument in zip(input_values(program), main.regions[0].blocks[0].arguments, strict=True):
         shape = resolve_shape(_Input(value.name, numpy_type(value.dtype).name, value.dtype, value.dims), known)
