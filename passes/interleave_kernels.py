@@ -39,11 +39,9 @@ from onnxc.passes.row_turns import (
     chains_of,
     groups_of,
     kernels_of,
-    plan_of,
     plan_words,
     restore,
     shorten,
-    turns_of,
 )
 
 
@@ -63,9 +61,9 @@ def interleave_kernels(program: Program) -> None:
 def groups_that_take_turns(program: Program, kernels: Mapping[str, KernelFunction]) -> list[tuple[Chain, BandPlan]]:
     """What is left of the heuristic's chains where records let them fall apart, with plans."""
     l2 = program.options.target.l2_bytes
-    chains = chains_of(turns_of(program, kernels), l2)
-    groups = [group for chain in chains for group in groups_of(chain, _after(program, chain))]
-    return [(group, plan) for group in groups if len(group) > 1 and (plan := plan_of(group, l2)) is not None]
+    chains = chains_of(program, kernels)
+    groups = [group for chain in chains for group in groups_of(chain, _after(program, chain), l2)]
+    return [(group, plan) for group, plan in groups if plan is not None]
 
 
 def _after(program: Program, chain: Chain) -> Sequence[int]:

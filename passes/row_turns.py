@@ -77,7 +77,7 @@ def shorten(program: Program, kernels: Mapping[str, KernelFunction]) -> dict[str
     """Gives kernels that may take turns shorter units, where the user asked for no others and their kind knows some.
 
     The schedules that they had before, by their symbols."""
-    turns = turns_of(program, kernels)
+    turns = _turns_of(program, kernels)
     links = [turn for turn in turns.values() if _linked(turns, turn, program.options.target.l2_bytes)]
     linked = {callee_of(turns[turn.x].call) for turn in links} | {callee_of(turn.call) for turn in links}
     before: dict[str, Schedule] = {}
@@ -97,7 +97,7 @@ def restore(kernels: Mapping[str, KernelFunction], before: Mapping[str, Schedule
         set_schedule(kernels[symbol], KINDS[kernels[symbol].kind], schedule)
 
 
-def turns_of(program: Program, kernels: Mapping[str, KernelFunction]) -> dict[ir.Value, Turn]:
+def _turns_of(program: Program, kernels: Mapping[str, KernelFunction]) -> dict[ir.Value, Turn]:
     """By their results the calls of main that may take turns, in order."""
     taken = {symbol: _turn_taker(kernel) for symbol, kernel in kernels.items()}
     found: dict[ir.Value, Turn] = {}
@@ -127,13 +127,14 @@ def _turn_taker(kernel: KernelFunction) -> tuple[RowOrder, int, int] | None:
     return order, launch.extent * launch.picoseconds, result.shape[-1] * byte_width(result.elem)
 
 
-def chains_of(turns: Turns, l2: int) -> list[Chain]:
+def chains_of(program: Program, kernels: Mapping[str, KernelFunction]) -> list[Chain]:
     """Chains of calls, as long as they may be."""
+    turns, l2 = _turns_of(program, kernels), program.options.target.l2_bytes
     found: list[Chain] = []
     of_last: dict[ir.Value, Chain] = {}
     for result, turn in turns.items():
         before = of_last.pop(turn.x, ()) if _linked(turns, turn, l2) else ()
-        if before and plan_of([*before, turn], l2) is None:
+        if before and _plan_of([*before, turn], l2) is None:
             found, before = [*found, before], ()
         of_last[result] = [*before, turn]
     return [chain for chain in [*found, *of_last.values()] if len(chain) > 1]
@@ -155,13 +156,14 @@ def chain_signature(signatures: Sequence[str]) -> str:
     return f"turns({' | '.join(signatures)})"
 
 
-def groups_of(chain: Chain, after: Sequence[int]) -> list[Chain]:
-    """What is left of a chain that falls apart after the calls of these numbers."""
+def groups_of(chain: Chain, after: Sequence[int], l2: int) -> list[tuple[Chain, BandPlan | None]]:
+    """What is left of a chain that falls apart after the calls of these numbers; without a plan, calls are alone."""
     ends = [0, *(number + 1 for number in after), len(chain)]
-    return [chain[begin:end] for begin, end in pairwise(ends)]
+    groups = [chain[begin:end] for begin, end in pairwise(ends)]
+    return [(group, _plan_of(group, l2) if len(group) > 1 else None) for group in groups]
 
 
-def plan_of(chain: Chain, l2: int) -> BandPlan | None:
+def _plan_of(chain: Chain, l2: int) -> BandPlan | None:
     """None where the buffers would take too much of L2."""
     room = l2 // ROOM - sum(turn.constants for turn in chain)
     return band_plan([turn.order for turn in chain], [turn.width for turn in chain[:-1]], room)

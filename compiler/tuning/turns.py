@@ -19,11 +19,9 @@ from onnxc.passes.row_turns import (
     chains_of,
     groups_of,
     kernels_of,
-    plan_of,
     plan_words,
     restore,
     shorten,
-    turns_of,
 )
 from onnxc.passes.signatures import kernel_signature
 from onnxc.tuning import extraction
@@ -41,7 +39,7 @@ def turn_tasks(lowered: Lowered) -> list[Task]:
         alone = {symbol: str(kernel.func) for symbol, kernel in kernels.items()}
         before = shorten(program, kernels)
         try:
-            for chain in chains_of(turns_of(program, kernels), program.options.target.l2_bytes):
+            for chain in chains_of(program, kernels):
                 signature = _signature(chain, kernels)
                 if signature in tasks:
                     tasks[signature].count += 1
@@ -76,8 +74,7 @@ def _candidate(
     """The chain's calls, those that are left alone as they are without turns."""
     made, plans = list(calls), {}
     at = 0
-    for group in groups_of(chain, after):
-        plan = plan_of(group, l2) if len(group) > 1 else None
+    for group, plan in groups_of(chain, after, l2):
         if plan is not None:
             plans[at] = tuple(plan_words(group, plan)[0])
         else:
