@@ -37,8 +37,7 @@ class PointSchedule(TileColumns):
 def choose_products(tiles: int, channels: int, filters: int, target, panel: int = 0) -> PointSchedule:
     lanes = contraction.arithmetic("f32", target).lanes
     rows, vectors = ranked_tiles(tiles, filters, lanes, target, channels, panel=panel)[0]
-    wider = panel if panel != vectors * lanes else 0
-    return PointSchedule(rows, vectors, lanes, wider)
+    return PointSchedule(rows, vectors, lanes, panel if panel != vectors * lanes else 0)
 
 
 def point_panels(kernel: KernelFunction, width: int) -> Packing:
