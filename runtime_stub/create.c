@@ -83,7 +83,7 @@ static int32_t use_threads(context *c, const onnxc_options *options) {
 #if ONNXC_THREADS
     c->pool = options->pool ? options->pool : &onnxc_pool_3;
     c->env.threads = options->threads ? options->threads : usable_cpus();
-    if (c->env.threads > MOST_WORKERS + 1) c->env.threads = MOST_WORKERS + 1;
+    if (c->env.threads > MOST_THREADS) c->env.threads = MOST_THREADS;
 #endif
     return ONNXC_OK;
 }

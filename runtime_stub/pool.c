@@ -9,6 +9,7 @@
 
 enum {
     MOST_WORKERS = 255,
+    MOST_THREADS = MOST_WORKERS + 1, /* the caller is one */
     PART = 5000000,         /* ps of work that are worth a thread that is awake */
     WAKING = 40000,         /* ns that must be saved before a sleeping worker is woken */
     SPIN_IN_RUN = 200000,   /* ns from one kernel to the next */

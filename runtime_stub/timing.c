@@ -14,7 +14,6 @@
 #include "waiting.c"
 #include "shares.c"
 #include "pool.c"
-
 #include "bands.c"
 
 /* One call of a kernel, as main would make it; or, with `bands`, kernels that take turns: args are theirs and begin each
@@ -26,8 +25,6 @@ typedef struct onnxc_step {
     const onnxc_bands *bands;
     char *rooms;
 } onnxc_step;
-
-enum { MOST_ROOMS = MOST_WORKERS + 1 };
 
 static int64_t cpu_now(void) {
     struct timespec t;
@@ -43,7 +40,7 @@ static band_job turns_of(const onnxc_step *s, band_room *rooms, int32_t count) {
 }
 
 static void run_turns(const onnxc_step *s, int32_t threads) {
-    band_room rooms[MOST_ROOMS];
+    band_room rooms[MOST_THREADS];
     const int32_t parts = parts_worth(threads, s->extent, s->picoseconds);
     const band_job job = turns_of(s, rooms, parts > 1 ? parts : 1);
     const int64_t *args = (const int64_t *)(const void *)&job;
@@ -66,6 +63,7 @@ static void run_step(const onnxc_step *s, int32_t threads) {
  * wall time. Run i takes the steps at `steps + (first + i) % copies * count`: each copy has weights of its own. */
 __attribute__((visibility("default"))) int64_t onnxc_time_steps(const onnxc_step *steps, int32_t count, int32_t copies,
                                                                 int32_t first, int32_t runs, int32_t threads) {
+    if (threads > MOST_THREADS) threads = MOST_THREADS;
     pool_attach(&onnxc_pool_3);
     int32_t copy = first % copies;
     const int64_t start = threads == 1 ? cpu_now() : now();
