@@ -16,6 +16,7 @@ from onnxc.passes.expand_recurrent import expand_recurrent
 from onnxc.passes.expand_resize import expand_resize
 from onnxc.passes.fold_batch_norm import fold_batch_norm
 from onnxc.passes.fold_constants import fold_constants
+from onnxc.passes.free_loop_states import free_loop_states
 from onnxc.passes.fuse_attention import fuse_attention
 from onnxc.passes.fusion_rules import STAYS, VIEWS
 from onnxc.passes.group_operators import group_operators
@@ -57,6 +58,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
     "graph": (
         apply_facts,
         scan_to_loop,
+        free_loop_states,
         infer_shapes,
         override_precision,
         fold_constants,

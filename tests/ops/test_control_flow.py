@@ -207,6 +207,28 @@ def test_if_in_loop():
     )
 
 
+@pytest.mark.parametrize("trips", [0, 3])
+def test_carried_values_that_stay(trips):
+    """Exporters of `while` carry weights; one of these is a result as well, and goes through a loop inside."""
+    check(
+        """g (int64 n, float[2, 3] x, float[3, 3] u) => (float[2, 3] y, float[3, 3] same, float[3, 3] other)
+        <float[3, 3] w = {1, 0, 2, -1, 1, 0, 0, 1, 1}> {
+        yes = Constant <value = bool {1}> ()
+        y, same, other = Loop (n, yes, x, w, u) <
+            body = b (int64 i, bool go, float[2, 3] v, float[3, 3] a, float[3, 3] c) =>
+                (bool again, float[2, 3] next, float[3, 3] a1, float[3, 3] c1) {
+            again = Identity(go)
+            two = Constant <value_int = 2> ()
+            next, c1 = Loop (two, go, v, c) <
+                body = d (int64 j, bool g, float[2, 3] p, float[3, 3] q) => (bool h, float[2, 3] r, float[3, 3] q1) {
+                h = Identity(g) m = MatMul(p, a) r = MatMul(m, q) q1 = Identity(q) }>
+            a1 = Identity(a)
+        }>
+    }""",
+        [{"n": np.array(trips), "x": f32(2, 3), "u": f32(3, 3)}],
+    )
+
+
 def test_swapped_carried_values():
     check(
         """g (int64 n, float[3] x, float[3] y) => (float[3] a, float[3] b) {
