@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from onnx import GraphProto, ModelProto, defs, inliner
 
 from onnxc.dialects.signatures import short_name
+from onnxc.importer.call_names import named_by_calls
 from onnxc.importer.inference import inferred
 from onnxc.importer.upgrade import opset_versions, schema_at
 
@@ -14,12 +16,18 @@ _ROUNDS = 8  # bodies hold further functions, and their types are known only aft
 
 
 def unfold_schema_functions(model: ModelProto, has_lowering: Callable[[str], bool]) -> ModelProto:
-    """`model` with the bodies of such operators in their place; those whose body depends on unknown types stay."""
+    """`model` with the bodies of such operators in their place; those whose body depends on unknown types stay.
+
+    A body's nodes are named CALL/NODE, as those of model-local functions are.
+    """
     wanted = _wanted(model, has_lowering)
     if not wanted:
         return model
     if model.functions:
-        model = inliner.inline_local_functions(model)
+        copy = ModelProto()
+        copy.CopyFrom(model)
+        local = {(f.domain, f.name) for f in model.functions}
+        model = named_by_calls(copy, local, inliner.inline_local_functions)
     left = -1
     for _ in range(_ROUNDS):
         wanted = _wanted(model, has_lowering)
@@ -30,8 +38,17 @@ def unfold_schema_functions(model: ModelProto, has_lowering: Callable[[str], boo
         typed = ModelProto()
         typed.CopyFrom(inferred(model))
         _spell_defaults(typed.graph, wanted, opset_versions(model.opset_import))
-        model = inliner.inline_selected_functions(typed, sorted(wanted), exclude=False, inline_schema_functions=True)
+        model = named_by_calls(typed, wanted, partial(_unfolded, wanted=sorted(wanted)))
     return model
+
+
+def _unfolded(model: ModelProto, wanted: list[tuple[str, str]]) -> ModelProto:
+    """Functions of other opsets than the model's, which the inliner refuses, stay as they are."""
+    functions = list(model.functions)
+    del model.functions[:]
+    found = inliner.inline_selected_functions(model, wanted, exclude=False, inline_schema_functions=True)
+    found.functions.extend(functions)
+    return found
 
 
 def _spell_defaults(graph: GraphProto, wanted: set[tuple[str, str]], opsets: dict[str, int]) -> None:

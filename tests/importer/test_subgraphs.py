@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 import pytest
 from onnx import helper
@@ -104,6 +106,42 @@ def test_a_function_that_calls_itself() -> None:
     call = helper.make_node("F", ["a", "b"], ["r"], domain="own")
     nodes = [helper.make_node("F", ["x", "x"], ["y"], domain="own")]
     refused(model(graph(nodes, {"x": [2]}), functions=[function("F", [call], own=1)], own=1), "nested too deeply")
+
+
+def test_nodes_of_unfolded_bodies_are_named_by_their_calls() -> None:
+    """What ONNX defines by other operators, called directly, by functions that call each other, and in a branch."""
+    inner = function("Inner", [node("Mish", "a", "r", name="m")], inputs="a", opset=18)
+    calls = [node("Relu", "a", "t"), node("Inner", "t", "r", domain="own")]
+    outer = function("Outer", calls, inputs="a", opset=18, own=1)
+    nodes = [
+        node("Mish", "x", "t", name="first"),
+        node("Outer", "t", "u", domain="own"),
+        node("If", "c", "v", then_branch=branch([node("Mish", "u", "r")]), else_branch=branch([node("Neg", "u", "r")])),
+        node("Abs", "v"),
+    ]
+    made = graph(nodes, {"x": [2, 3], "c": []}, kinds={"c": BOOL})
+    program = imported(model(made, 18, functions=[inner, outer], own=1), has_lowering=lambda name: name != "Mish")
+    text = program.module.operation.get_asm(enable_debug_info=True)
+    found = set(re.findall(r'loc\("([^"]*/[^"]*)"\)', text))
+    assert found == {
+        "first/Softplus_0", "first/Tanh_1", "first/Mul_2", "Outer_1/Relu_0", "Outer_1/Inner_1/m/Softplus_0",
+        "Outer_1/Inner_1/m/Tanh_1", "Outer_1/Inner_1/m/Mul_2", "If_2/Mish_0/Softplus_0", "If_2/Mish_0/Tanh_1",
+        "If_2/Mish_0/Mul_2", "If_2/Neg_0",
+    }  # fmt: skip
+
+
+def test_a_function_of_another_opset_beside_what_is_unfolded() -> None:
+    double = function("Double", [node("Add", "a a", "r")], inputs="a", opset=17)
+    twice = function("Twice", [node("Double", "a", "r", domain="own")], inputs="a", opset=17, own=1)
+    nodes = [node("Mish", "x", "t", name="m"), node("Double", "t", "v", domain="own", name="d"),
+             node("Twice", "v", domain="own", name="e")]  # fmt: skip
+    made = model(graph(nodes, {"x": [2, 3]}), 18, functions=[double, twice], own=1)
+    program = imported(made, has_lowering=lambda name: name != "Mish")
+    text = program.module.operation.get_asm(enable_debug_info=True)
+    assert {'loc("m/Softplus_0")', 'loc("d/Add_0")', 'loc("e/Double_0/Add_0")'} <= set(
+        re.findall(r'loc\("[^"]*"\)', text)
+    )
+    np.testing.assert_allclose(run(program, X)[0], 4 * X * np.tanh(np.log1p(np.exp(X))), rtol=1e-5)
 
 
 def test_a_bomb_of_functions(monkeypatch: pytest.MonkeyPatch) -> None:
