@@ -3,7 +3,8 @@
     kernel.conv_planes(x [N, C, S], w [M, K, C/group], bias? [M]) {strides, dilations, pads, group} -> [N, M, S']
 For graphs that are channels first on both sides. A unit is a run of pixels in a few rows of the result: it copies the
 rows of x that its taps meet into a patch on the stack, zeros around them, elements that the stride sets apart in lines
-of their own. So each term (tap, channel) reads whole vectors at a place that a table knows. Summed in conv.py's order.
+of their own; where no tap reads beside a pixel, a run goes over the ends of rows. So each term (tap, channel) reads
+whole vectors at a place that a table knows. Summed in conv.py's order.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mlir import ir
 from mlir.dialects import memref
 
 from onnxc.dialects import dims
-from onnxc.passes.kernels import contraction, plane_rows, pointers, scalars
+from onnxc.passes.kernels import contraction, scalars
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.conv_problem import Conv
@@ -25,20 +26,19 @@ from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, L
 from onnxc.passes.kernels.planes_problem import (
     PATCH_BYTES,
     RUN,
-    depth,
-    line_length,
-    lines,
+    PlanesPatch,
+    is_flat,
+    of_kernel,
     patch_bytes,
-    phases,
     problem,
     reach,
 )
-from onnxc.passes.kernels.register_tiles import LATENCY, terms_a_step, tile_registers
+from onnxc.passes.kernels.register_tiles import END, FILLING, LATENCY, halves_vectors, terms_a_step, tile_registers
 from onnxc.passes.kernels.schedule_space import distinct, interleaved
 
 MOST_VECTORS = 8
 MOST_DEEP = 4  # rows of the result a unit: the copying is spread over them
-UNITS = 32  # at least, where there are so many rows
+UNITS = 8  # at least, where there are so many rows: shared copying of four gains more (3×3/2 of 3 channels: 5 %)
 USUAL = 112  # pixels of a run where a run tells how many there are: more are several runs, of fewer it takes a part
 
 
@@ -54,23 +54,30 @@ class PlanesSchedule:
 
 
 def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
-    p = problem(kernel.root)
+    p = of_kernel(kernel)
     sums = contraction.arithmetic(p.elem, target)
     width = p.out[-1] if isinstance(p.out[-1], int) else int(max(1, min(USUAL, dims.bounds(p.out[-1])[1])))
-    runs = 1
-    while patch_bytes(p, -(-width // runs)) > PATCH_BYTES and width // runs > RUN:
-        runs += 1
-    run = -(-width // runs)
-    if runs > 1:
-        run = -(-run // sums.lanes) * sums.lanes
-    rows, vectors = _tiles(p.filters, -(-run // sums.lanes), target)[0]
+    run = _run(p, width, sums.lanes)
+    rows, vectors = _tiles(p, -(-run // sums.lanes), target)[0]
     return asdict(PlanesSchedule(rows, vectors, sums.lanes, run, _deep(p, run)))
+
+
+def _run(p: Conv, width: int, lanes: int) -> int:
+    """Pixels a unit of a row of `width`, as many as a patch has room for; of a flat image, no more than are usual."""
+    runs = 1
+    if is_flat(p):
+        most = max([lanes, *(n for n in range(lanes, USUAL + 1, lanes) if patch_bytes(p, n) <= PATCH_BYTES)])
+        runs = max(1, -(-width // most))
+    while not is_flat(p) and patch_bytes(p, -(-width // runs)) > PATCH_BYTES and width // runs > RUN:
+        runs += 1
+    run = max(1, -(-width // runs))
+    return run if runs == 1 else -(-run // lanes) * lanes
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
     """Other register tiles, rows a unit and lengths of runs, the heuristic's first."""
-    p, first = problem(kernel.root), choose(kernel, target)
-    ranked = _tiles(p.filters, -(-first["run"] // first["lanes"]), target)[1:7]
+    p, first = of_kernel(kernel), choose(kernel, target)
+    ranked = _tiles(p, -(-first["run"] // first["lanes"]), target)[1:7]
     tiles = [first | {"rows": r, "vectors": v} for r, v in ranked]
     deep = [first | {"deep": n} for n in range(1, MOST_DEEP + 1) if patch_bytes(p, first["run"], n) <= PATCH_BYTES]
     if p.dilations[-2] != 1:
@@ -89,26 +96,29 @@ def _deep(p: Conv, run: int) -> int:
     return max([1, *(n for n in range(2, min(most, MOST_DEEP) + 1) if patch_bytes(p, run, n) <= PATCH_BYTES)])
 
 
-def _tiles(filters: int, vectors: int, target) -> list[tuple[int, int]]:
-    """Register tiles, the one with the fewest cycles a term first: arithmetic or latency, and a part of each broadcast
-    and load (most loads cross a line)."""
+def _tiles(p: Conv, vectors: int, target) -> list[tuple[int, int]]:
+    """Register tiles, the one with the fewest cycles a term first: arithmetic or latency, a part of each broadcast and
+    load (most loads cross a line), and the tile's end, as register_tiles.py has it where vectors are halved."""
+    halves, terms = halves_vectors(target), p.taps * p.channels
 
     def cycles(tile: tuple[int, int]) -> float:
-        down, along = -(-filters // tile[0]), -(-vectors // tile[1])
-        rows, wide = filters / down, vectors / along
-        return down * along * (max(rows * wide / 2, LATENCY) + 0.1 * rows + 0.2 * wide + 0.5)
+        down, along = -(-p.filters // tile[0]), -(-vectors // tile[1])
+        rows, wide = p.filters / down, vectors / along
+        arithmetic = rows * wide if halves else rows * wide / 2
+        end = END * max(0.0, arithmetic - FILLING) / terms if halves else 0
+        return down * along * (max(arithmetic, LATENCY) + 0.1 * rows + 0.2 * wide + 0.5 + end)
 
     candidates = [
         (r, v)
         for v in range(1, MOST_VECTORS + 1)
         for r in range(1, 15)
-        if tile_registers(r, v, target) <= target.vector_registers and r <= filters and v <= max(1, vectors)
+        if tile_registers(r, v, target) <= target.vector_registers and r <= p.filters and v <= max(1, vectors)
     ]
     return sorted(candidates, key=lambda tile: (cycles(tile), tile))
 
 
 def launch(kernel: KernelFunction) -> Launch:
-    p, s = problem(kernel.root), PlanesSchedule(**kernel.schedule)
+    p, s = of_kernel(kernel), PlanesSchedule(**kernel.schedule)
     runs = (p.out[-1] + (s.run - 1)) // s.run
     blocks = (p.out[-2] + (s.deep - 1)) // s.deep
     products = s.run * s.deep * p.taps * p.channels * p.filters
@@ -116,7 +126,7 @@ def launch(kernel: KernelFunction) -> Launch:
 
 
 def emit(b: KernelBuilder) -> None:
-    _Emitter(b, problem(b.kernel.root), PlanesSchedule(**b.kernel.schedule)).run()
+    _Emitter(b, of_kernel(b.kernel), PlanesSchedule(**b.kernel.schedule)).run()
 
 
 class _Emitter:
@@ -127,29 +137,12 @@ class _Emitter:
         )
         self.ev = Evaluator(b)
         self.x, self.w = b.inputs[p.op.operands[0]], b.inputs[p.op.operands[1]]
-        self.base = pointers.pointer(self.x.memory)
-        self.size, self.out = [b.dim(d) for d in p.size], [b.dim(d) for d in p.out]
+        self.out = [b.dim(d) for d in p.out]
         self.runs = b.dim((p.out[-1] + (s.run - 1)) // s.run)
         self.blocks = b.dim((p.out[-2] + (s.deep - 1)) // s.deep)
-        self.depth = depth(p, s.deep)
-        self.phases = phases(p)
-        self.length = line_length(p, s.run)
         self.terms = p.taps * p.channels
-        self.patch = self.sums.room(lines(p, s.deep) * self.length)
-        self.table = _table(b, self._places())
-
-    def _places(self) -> list[int]:
-        """Where in the patch each term's first pixel lies."""
-        p, places = self.p, []
-        for tap in range(p.taps):
-            lead, column = divmod(tap, p.kernel[-1])
-            lead, row = divmod(lead, p.kernel[-2])
-            shift, phase = divmod(column * p.dilations[-1], p.strides[-1])
-            for channel in range(p.channels):
-                line = (channel * dims.product(p.kernel[:-2]) + lead) * self.depth + row
-                line = line * len(self.phases) + self.phases.index(phase)
-                places.append(line * self.length + shift)
-        return places
+        self.patch = PlanesPatch(b, p, self.sums, s.run, s.deep)
+        self.table = _table(b, self.patch.places())
 
     def run(self) -> None:
         b, p, s = self.b, self.p, self.s
@@ -165,10 +158,19 @@ class _Emitter:
             whole = b.divides(s.run, self.out[-1])
             self.count = s.run if whole else im.minimum(im.sub(self.out[-1], self.first), s.run)
             vectors = im.ceildiv(self.count, s.lanes)
-            self._fill(self.length if whole else im.add(im.mul(vectors, s.lanes), reach(p)))
+            self._fill(vectors, whole)
             with b.loop(0, im.minimum(im.sub(self.out[-2], self.top), s.deep)) as self.row:
                 tiles = im.ceildiv(vectors, s.vectors)
                 contraction.row_tiles(b, vectors, s.vectors, 0, tiles, self._column_tile)
+
+    def _fill(self, vectors: im.Index, whole: bool) -> None:
+        p, s, patch = self.p, self.s, self.patch
+        channel = im.add(im.mul(self.image, p.group * p.channels), im.mul(self.group, p.channels))
+        if p.out != problem(p.op).out:
+            patch.fill_flat(channel, self.first, vectors)
+            return
+        length = patch.length if whole else im.add(im.mul(vectors, s.lanes), reach(p))
+        patch.fill(channel, [*self.before, self.top], self.first, length)
 
     def _column_tile(self, first: im.Index, vectors: int) -> None:
         """All filters of the unit's group over `vectors` vectors from number `first`."""
@@ -203,56 +205,19 @@ class _Emitter:
 
     def _sums(self, filter_: im.Index, rows: int, start: im.Index, vectors: int) -> list[ir.Value]:
         weights = im.mul(filter_, self.terms)
-        shift = im.mul(self.row, self.p.strides[-2] * len(self.phases) * self.length)
+        shift = im.mul(self.row, self.p.strides[-2] * len(self.patch.phases) * self.patch.length)
 
         def load(k: im.Index):
             at = im.add(memref.load(self.table, [im.value(k)]), im.add(shift, start))
             weight = im.add(weights, k)
             return (
                 [self.sums.widen(self.w.load_flat(im.add(weight, r * self.terms))) for r in range(rows)],
-                [self.patch.load_vector(im.add(at, v * self.s.lanes), self.s.lanes) for v in range(vectors)],
+                [self.patch.room.load_vector(im.add(at, v * self.s.lanes), self.s.lanes) for v in range(vectors)],
             )
 
         zeros = [self.sums.zero()] * (rows * vectors)
         step = terms_a_step(self.terms, rows, vectors, self.b.target)
         return contraction.sum_products(self.b, self.sums, rows, vectors, 0, self.terms, load, zeros, step)
-
-    def _fill(self, length: im.Index) -> None:
-        """Copies the lines that the taps meet, `length` elements of each; zeros where they lie outside x."""
-        b, p = self.b, self.p
-        first_channel = im.add(im.mul(self.image, p.group * p.channels), im.mul(self.group, p.channels))
-        left = im.sub(im.mul(self.first, p.strides[-1]), p.pads[-1])
-        outer = [*self.before, self.top]
-        window = [*p.kernel[:-2], self.depth]
-        lead = dims.product(window)
-        with b.loop(0, p.channels) as channel, b.loop(0, lead) as tap:
-            row = im.add(first_channel, channel)
-            inside: bool | ir.Value = True
-            for axis, (o, t) in enumerate(zip(outer, im.unflattened(tap, window), strict=True)):
-                i = im.sub(im.add(im.mul(o, p.strides[axis]), im.mul(t, p.dilations[axis])), p.pads[axis])
-                if p.padded or self.s.deep > 1:
-                    inside = im.both(inside, im.both(im.compare(i, ">=", 0), im.compare(i, "<", self.size[axis])))
-                row = im.add(im.mul(row, self.size[axis]), i)
-            width = im.select(inside, self.size[-1], 0)
-            source = im.mul(row, self.size[-1])
-            line = im.mul(im.add(im.mul(channel, lead), tap), len(self.phases) * self.length)
-            with b.loop(0, length, self.s.lanes) as place:
-                self._copy(source, width, im.add(left, im.mul(place, p.strides[-1])), im.add(line, place))
-
-    def _copy(self, source: im.Index, width: im.Index, column: im.Index, place: im.Index) -> None:
-        """A vector of each phase from x's `column` on, at `place` of the first phase's line."""
-        b, lanes, stride = self.b, self.s.lanes, self.p.strides[-1]
-        full = im.both(im.compare(column, ">=", 0), im.compare(im.add(column, lanes * stride), "<=", width))
-        for condition, masked in ((full, False), (im.negate(full), True)):
-            with b.when(condition):
-                vectors = []
-                for i in range(stride):
-                    first = im.add(column, i * lanes)
-                    start = pointers.advance(self.base, im.add(source, first), self.x.elem)
-                    mask = plane_rows.inside(lanes, first, width) if masked else None
-                    vectors.append(self.sums.widen(pointers.load_vector(start, lanes, self.x.elem, mask)))
-                for i, phase in enumerate(self.phases):
-                    self.patch.store_vector(plane_rows.every(vectors, stride, phase), im.add(place, i * self.length))
 
 
 def _table(b: KernelBuilder, places: list[int]) -> ir.Value:

@@ -6,7 +6,7 @@ result, so that a vector of x is loaded once for all rows whose windows it lies 
 line. A stride along W takes every n-th element of as many vectors. Taps outside x read zeros: by masks along a row,
 and from a line of zeros above and below (adding 0·w changes no bit). Masks are known at compile time where the tile is;
 of long rows, and of those whose length only a run tells, tiles at the ends alone have any, and are single vectors where
-more would be empty. Summed in the order of the taps.
+more would be empty; units of short rows share them. Summed in the order of the taps.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ MOST_VECTORS = 8  # accumulators of a tile of one row that spans it
 FEW_VECTORS = 4  # of one that does not
 INNER_VECTORS = 2  # of several rows whose length only a run tells: the ends, which have masks, are short
 MOST_ROWS = 4
+TOGETHER = 16  # units of short rows that share masks: columns outermost, all their rows in cache
 
 
 @dataclass(frozen=True)
@@ -101,19 +102,30 @@ class _Emitter:
         return (vectors * self.sums.lanes + self.taps[-1][0]) * self.strides[1]
 
     def run(self) -> None:
-        b, s, step = self.b, self.s, self.s.vectors * self.sums.lanes
-        tile = self._tile if s.rows == 1 else self._rows
-        with b.loop(b.begin, b.end) as unit:
-            block, plane = im.mod(unit, self.blocks), im.floordiv(unit, self.blocks)
-            image, channel = im.floordiv(plane, self.shape[1]), im.mod(plane, self.shape[1])
-            row, width = im.mul(block, s.rows), self.shape[3]
-            if self.whole:
+        b, s, width, lanes = self.b, self.s, self.shape[3], self.sums.lanes
+        step = s.vectors * lanes
+        if self.whole:
+            with b.loop(b.begin, b.end) as unit:
                 for start in range(0, max(1, width), step):
-                    with self.ev.scope():
-                        tile(image, channel, row, self._columns(start, s.vectors))
-                return
+                    self._unit(unit, self._columns(start, s.vectors))
+            return
+        together = im.select(im.compare(width, "<=", MOST_VECTORS * lanes), TOGETHER, 1)
+        with b.loop(b.begin, b.end, together) as first:
+            last = im.minimum(im.add(first, together), b.end)
+
+            def tiles(columns: _Columns) -> None:
+                with b.loop(first, last) as unit:
+                    self._unit(unit, columns)
+
             with b.loop(0, width, step) as start:
-                self._inner_or_ends(start, lambda columns: tile(image, channel, row, columns))
+                self._inner_or_ends(start, tiles)
+
+    def _unit(self, unit: im.Index, columns: _Columns) -> None:
+        """The rows of a unit in some columns."""
+        block, plane = im.mod(unit, self.blocks), im.floordiv(unit, self.blocks)
+        image, channel = im.floordiv(plane, self.shape[1]), im.mod(plane, self.shape[1])
+        with self.ev.scope():
+            (self._tile if self.s.rows == 1 else self._rows)(image, channel, im.mul(block, self.s.rows), columns)
 
     def _inner_or_ends(self, start: im.Index, tile: Callable[[_Columns], None]) -> None:
         """A tile all of whose taps lie in the row has no masks; one that the row's end leaves half empty is done a

@@ -23,6 +23,7 @@ NEAR = 1.6  # cycles for which a vector of B comes from L2
 # Where wide vectors are halved, fitted to 25 products and 1×1 convolutions with 17 to 55 tiles each on Zen 4:
 FILLING = 8  # cycles of a term's products that hide a tile's end: it then runs beside the next tile's products
 END = 4  # cycles at a tile's end for each further one
+LOAD = 0.6  # cycles of a load of a vector or broadcast: 13×1 of 8 lanes, one a multiply-add, took 8.6 a term
 UNEVEN = 1.03  # what it may cost that tiles do not go over the ends of an image's rows
 WORTH_NARROWING = 0.95  # of the columns that wide vectors compute: narrow ones take more instructions
 
@@ -45,7 +46,12 @@ class TileColumns:
         return self.panel or self.width
 
 
-def ranked_tiles(
+def ranked_tiles(rows: dims.Dim, columns: dims.Dim, lanes: int, target, *more, **others) -> list[tuple[int, int]]:
+    """Every (rows, vectors) that fits, the lowest of `tile_costs`, which takes all else, first."""
+    return [tile for _, tile in tile_costs(rows, columns, lanes, target, *more, **others)]
+
+
+def tile_costs(
     rows: dims.Dim,
     columns: dims.Dim,
     lanes: int,
@@ -61,8 +67,8 @@ def ranked_tiles(
     bits: int = 0,
     period: dims.Dim = 0,
     halves: bool = False,
-) -> list[tuple[int, int]]:
-    """Every (rows, vectors) that fits, the lowest estimate for a sum of `terms` first; unknown rows count as
+) -> list[tuple[float, tuple[int, int]]]:
+    """An estimate for a sum of `terms` by each (rows, vectors) that fits, the best first; unknown rows count as
     `unknown`. At most `most` vectors and `tallest` rows; rows of A lie `row_bytes` apart; `costly`: the epilogue is
     long, and runs faster (4 % of a matmul with Gelu, 28 % of a convolution with SiLU) where accumulators leave
     registers to it. Of rows and columns of which only a divisor is known, no part of a tile is left over where that
@@ -108,16 +114,18 @@ def ranked_tiles(
         return whole and (isinstance(columns, int) or dims.mod(columns, tile[1] * lanes) == 0)
 
     good = WHOLE_TILES * min(map(cost, candidates))
-    return sorted(candidates, key=lambda t: (cost(t) > good or not is_whole(t), cost(t), t[0] * t[1], t))
+    ranked = sorted(candidates, key=lambda t: (cost(t) > good or not is_whole(t), cost(t), t[0] * t[1], t))
+    return [(cost(tile), tile) for tile in ranked]
 
 
 def best_tile(
     rows: dims.Dim, columns: dims.Dim, lanes: int, target, *more, pointers: bool = False, few: bool = False, **others
 ) -> tuple[int, int, int]:
-    """(rows, vectors, lanes) of the first of `ranked_tiles`, which takes all else.
+    """(rows, vectors, lanes) of the first of `tile_costs`, which takes all else.
 
     Vectors have half of `lanes` where the target halves wide ones anyway and narrow ones are filled better: 24 columns
-    are two vectors of 16, a quarter of which is padding, or three of 8. `pointers`: rows of A are found anew for each
+    are two vectors of 16, a quarter of which is padding, or three of 8; not where few of them make a tile, which then
+    loads more than it computes. `pointers`: rows of A are found anew for each
     tap or tile, which wide tiles make up for: they are as good then. `few`: rows may be fewer than STREAMED, to which
     hardware brings wide panels faster (4 × 4096²: 4×1 takes 3.1 to 3.7 ms, 4×6 2.3). Where B lies in a `panel` already,
     vectors are as narrow as it asks for."""
@@ -128,7 +136,9 @@ def best_tile(
     if halves and half and isinstance(columns, int) and panel % half == 0:
         narrow, wide = (-(-columns // width) * width for width in (half, lanes))
         if panel % lanes or (not panel and rows != 1 and narrow <= WORTH_NARROWING * wide):
-            return *ranked_tiles(rows, columns, half, target, *more, **others, bits=target.vector_bits // 2)[0], half
+            less = tile_costs(rows, columns, half, target, *more, **others, bits=target.vector_bits // 2)[0]
+            if panel % lanes or less < tile_costs(rows, columns, lanes, target, *more, **others)[0]:
+                return *less[1], half
     return *ranked_tiles(rows, columns, lanes, target, *more, **others)[0], lanes
 
 
@@ -177,7 +187,7 @@ def _cycles_in_halves(
     tiles, panels, parts = -(-m // rows), -(-n // (lanes * vectors)), max(1, bits // 256)
     height = m / tiles
     arithmetic = height * vectors * parts / 2
-    loads = (height + vectors * parts) / 2
+    loads = LOAD * (height + vectors * parts)
     one = max(arithmetic, loads, LATENCY, vectors * reading)
     end = END * max(0.0, arithmetic - FILLING) / max(1, terms)
     return tiles * panels * (one + 0.075 * vectors + end)

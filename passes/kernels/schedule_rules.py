@@ -154,7 +154,7 @@ def _depthwise(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules
 
 
 def _planes(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
-    p = planes_problem.problem(kernel.root)
+    p = planes_problem.of_kernel(kernel)
     chosen = KINDS[kernel.kind].choose(kernel, target)
     run, deep, lanes = (_number(schedule, name) for name in ("run", "deep", "lanes"))
     most = max(planes_problem.PATCH_BYTES, planes_problem.patch_bytes(p, chosen["run"], chosen["deep"]))

@@ -21,6 +21,10 @@ CASES = [
     dict(size=(150, 20), c=2, m=3, window=(5, 3), strides=[2, 1], pads=[2, 1, 2, 1]),
     dict(size=(5, 530), c=32, m=2, window=(3, 3), pads=[0, 0, 0, 0]),
     dict(size=(6, 33), c=64, m=5, window=(1, 1), strides=[2, 2]),
+    dict(size=(7, 7), c=40, m=70, window=(1, 1), strides=[2, 2], images=2),
+    dict(size=(11, 9), c=34, m=6, window=(1, 1), strides=[3, 2], group=2),
+    dict(size=(40, 13), c=3, m=4, window=(1, 1), strides=[1, 4]),
+    dict(size=(5, 4, 9), c=18, m=3, window=(1, 1, 1), strides=[2, 3, 2], images=2),
     dict(size=(1, 1), c=2, m=3, window=(3, 3), pads=[1, 1, 1, 1]),
     dict(size=(100,), c=4, m=9, window=(7,), strides=[2], pads=[3, 3]),
     dict(size=(4, 5, 18), c=2, m=3, window=(2, 3, 3), pads=[1, 1, 1, 0, 1, 1], bias=False),
@@ -115,3 +119,26 @@ def test_widths_that_only_a_run_tells_are_usual_ones(channels, filters, group, w
     side = conv_planes.USUAL
     known = [f"tensor<1x{c}x{n}x{n}xf32>" for c, n in ((channels, 2 * side), (filters, side))]
     assert chosen(*free) == chosen(*known)
+
+
+def test_short_images_are_one_row_where_no_tap_reads_beside_a_pixel():
+    """16 pixels in 4 rows fill a vector, unless something else tells columns apart."""
+    text = """func.func private @k(%x: tensor<1x8x7x7xf32>, %w: tensor<16x1x1x8xf32>, %a: tensor<{shape}xf32>)
+            -> tensor<1x16x4x4xf32> attributes {{kernel.kind = "conv_planes", kernel.root = "kernel.conv_planes"}} {{
+          %0 = "kernel.conv_planes"(%x, %w) {{strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>,
+            pads = array<i64: 0, 0, 0, 0>, group = 1 : i64}}
+            : (tensor<1x8x7x7xf32>, tensor<16x1x1x8xf32>) -> tensor<1x16x4x4xf32>
+          %1 = "onnx.Add"(%0, %a) : (tensor<1x16x4x4xf32>, tensor<{shape}xf32>) -> tensor<1x16x4x4xf32>
+          return %1 : tensor<1x16x4x4xf32> }}"""
+    rng = np.random.default_rng(0)
+    x, w = numbers(rng, (1, 8, 7, 7), "f32"), numbers(rng, (16, 1, 1, 8), "f32")
+    product = np.einsum("nchw,mc->nmhw", x[:, :, ::2, ::2], w[:, 0, 0])
+    for shape, run_ in (((1, 16, 4, 4), 16), ((16, 1, 1), 16), ((4,), 4), ((4, 1), 4)):
+        added = numbers(rng, shape, "f32")
+        spelt = text.format(shape="x".join(map(str, shape)))
+        with onnx.new_context(), ir.Location.unknown():
+            module = ir.Module.parse(spelt)
+            kernel = KernelFunction.of(module.body.operations[0])
+            assert conv_planes.choose(kernel, target_for("znver4", "x86_64"))["run"] == run_
+        (result,) = run(spelt, x, w, added)
+        close(result, product + added, "f32", k=8)
