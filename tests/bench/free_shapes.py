@@ -1,9 +1,12 @@
 """Measures the code for free dims beside code for exact shapes, one operator a model.
 
-    python -m tests.bench.free_shapes [PART OF A NAME …] [--folder DIR] [--prepare] [--rounds N] [--json FILE]
+    python -m tests.bench.free_shapes [PART OF A NAME …] [--folder DIR] [--prepare] [--placements N] [--rounds N]
+                                      [--json FILE]
 
-One thread, its CPU time, blocks of both sides in turn (compiler/bench.py); a ratio above 1 is what free dims cost. Both
-sides of a run include the call from Python. "cold": products of one input with so many weights that those are in L2 no
+One thread, its CPU time, blocks of both sides in turn (compiler/bench.py); a ratio above 1 is what free dims cost. In
+which sets of a cache weights and tensors lie moves times by some 5 %: each line is the median of several placements,
+new processes that run new copies of both artefacts, and tells the ratios' range. Both sides of a run include the call
+from Python. "cold": products of one input with so many weights that those are in L2 no
 more when their turn comes again. `--prepare` only compiles, into `--folder`, where a later call finds the artefacts: a
 folder belongs to one version of the compiler.
 """
@@ -12,7 +15,9 @@ from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import sys
+import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -176,18 +181,33 @@ def compiled(family: Family, dims: Mapping[str, int], folder: Path) -> Path:
     return path
 
 
-def measure(family: Family, dims: Mapping[str, int], folder: Path, plan: Plan) -> dict:
-    """A line of the table; times in seconds, `ratio` the median of the rounds' generic by exact."""
-    generic, exact = compiled(family, {}, folder), compiled(family, dims, folder)
-    feeds = complete_feeds(InferenceSession(generic).get_inputs(), {}, dims, seed=0)
-    pair = measure_pair(generic, exact, feeds, plan, lambda done, rounds: None)
-    return {"name": family.name, "dims": dict(dims), "exact": pair.theirs, "generic": pair.ours,
-            "ratio": median(pair.ratios)}  # fmt: skip
+@dataclass(frozen=True)
+class Effort:
+    """How long a shape is measured, and in how many placements."""
+
+    plan: Plan
+    placements: int
+
+
+def measure(family: Family, dims: Mapping[str, int], folder: Path, effort: Effort) -> dict:
+    """A line of the table, medians over placements; times in seconds, `ratio` generic by exact, `ratios` one a
+    placement: the median of its rounds."""
+    sides = compiled(family, {}, folder), compiled(family, dims, folder)
+    feeds = complete_feeds(InferenceSession(sides[0]).get_inputs(), {}, dims, seed=0)
+    pairs = []
+    for _ in range(effort.placements):
+        with tempfile.TemporaryDirectory() as copies:  # a file's pages stay where they are
+            generic, exact = (shutil.copy(side, Path(copies) / f"{i}.so") for i, side in enumerate(sides))
+            pairs.append(measure_pair(generic, exact, feeds, effort.plan, lambda done, rounds: None))
+    ratios = [median(pair.ratios) for pair in pairs]
+    times = {"exact": median(pair.theirs for pair in pairs), "generic": median(pair.ours for pair in pairs)}
+    return {"name": family.name, "dims": dict(dims), **times, "ratio": median(ratios), "ratios": ratios}
 
 
 def line(row: Mapping) -> str:
     sizes = " ".join(f"{k}={v}" for k, v in row["dims"].items())
-    return f"{row['name']:22} {sizes:12} {row['exact'] * 1e3:9.4f} {row['generic'] * 1e3:9.4f} {row['ratio']:6.2f}"
+    times = f"{row['exact'] * 1e3:9.4f} {row['generic'] * 1e3:9.4f}"
+    return f"{row['name']:22} {sizes:12} {times} {row['ratio']:6.2f}  {min(row['ratios']):.2f}–{max(row['ratios']):.2f}"
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -195,25 +215,26 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("parts", nargs="*", help="only models whose name has one of these parts")
     add_arguments(parser)
     parser.add_argument("--json", type=Path)
+    parser.add_argument("--placements", type=int, default=3)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--block-ms", type=float, default=15)
     given = parser.parse_args(arguments)
-    plan = Plan(rounds=given.rounds, block_seconds=given.block_ms / 1e3)
+    effort = Effort(Plan(rounds=given.rounds, block_seconds=given.block_ms / 1e3), given.placements)
     chosen = [f for f in families() if not given.parts or any(part in f.name for part in given.parts)]
     with artefact_folder(parser, given) as folder:
         for family in chosen:
             for dims in ({}, *family.sizes):
                 compiled(family, dims, folder)
         if not given.prepare:
-            report(chosen, folder, plan, given.json)
+            report(chosen, folder, effort, given.json)
 
 
-def report(chosen: Sequence[Family], folder: Path, plan: Plan, out: Path | None) -> None:
-    print(f"{'ms':35} {'exact':>9} {'generic':>9}  ratio")
+def report(chosen: Sequence[Family], folder: Path, effort: Effort, out: Path | None) -> None:
+    print(f"{'ms':35} {'exact':>9} {'generic':>9}  ratio, of placements")
     rows = []
     for family in chosen:
         for dims in family.sizes:
-            rows.append(measure(family, dims, folder, plan))
+            rows.append(measure(family, dims, folder, effort))
             print(line(rows[-1]), flush=True)
     found = [row["ratio"] for row in rows]
     print(f"{len(found)} shapes; ratio {geometric_mean(found):.3f} (geometric mean), {max(found):.2f} at most")
