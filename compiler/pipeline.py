@@ -41,6 +41,7 @@ from onnxc.passes.share_layouts import share_layouts
 from onnxc.passes.simplify import simplify
 from onnxc.passes.split_kernels import split_kernels
 from onnxc.passes.to_nhwc import to_nhwc
+from onnxc.passes.unfuse_attention import unfuse_attention
 from onnxc.passes.use_fft import use_fft
 from onnxc.passes.use_im2col import use_im2col
 from onnxc.passes.use_winograd import use_winograd
@@ -81,6 +82,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         check_shapes,
         apply_choices,
         apply_objective,
+        unfuse_attention,
         use_winograd,
         use_fft,
         use_im2col,

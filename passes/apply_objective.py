@@ -4,7 +4,8 @@ Before:  %0 = "kernel.conv"(%x, %w, %b) {pads = …}
 After:   %0 = "kernel.conv"(%x, %w, %b) {pads = …, algorithm = "direct"}      with `options.objective` memory;
 size leaves gathering (im2col) to the heuristic and to records, since its weights are the plain ones.
 With speed, an algorithm from a record stays unless it was measured to gain less than 5 % on a heuristic that needs no
-copy of the weights: that is not worth one. What the estimates (conv_costs.py) say of either way is noted down:
+copy of the weights: that is not worth one. With memory attention stays one kernel, whatever a record says.
+What the estimates (conv_costs.py) say of either way is noted down:
 `notes["gains"]`: weight → how many times as fast its convolution is on a transformed copy, where one is made.
 `notes["trade"]`: what leaving them out saves and costs, by times that records have of both ways where they have them.
 What the user asks for by name stays. Keeps: everything else.
@@ -21,11 +22,12 @@ from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.dialects.weights import weight_key
 from onnxc.passes import conv_costs
+from onnxc.passes.algorithms import choosing
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.conv_algorithms import ATTRIBUTE, applicable_algorithms, convolutions
 from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels.winograd_points import SIZES
-from onnxc.passes.signatures import conv_signature
+from onnxc.passes.signatures import operator_signature
 from onnxc.passes.transformed_constant import stored_transforms
 from onnxc.passes.use_fft import best_transform
 from onnxc.passes.use_winograd import best_tile
@@ -67,6 +69,8 @@ def apply_objective(program: Program) -> None:
         elif not speed and (copy is not None or program.options.objective == "memory"):
             op.op.attributes[ATTRIBUTE] = ir.StringAttr.get(PLAIN)
             left_out += [] if copy is None else [copy]
+    if program.options.objective == "memory":
+        _fuse_attention(program)
     if not speed:
         program.notes["trade"] = {
             "layers": len(left_out),
@@ -77,10 +81,18 @@ def apply_objective(program: Program) -> None:
         }
 
 
+def _fuse_attention(program: Program) -> None:
+    """Takes back what a record says of attention by its steps, whose scores would take room."""
+    for op in choosing(program.module, "kernel.attention"):
+        if op.has_attr(ATTRIBUTE) and program.notes["algorithms"].get(op.node) != "override":
+            del op.op.attributes[ATTRIBUTE]
+            program.log.append(("apply_objective", f"{op.node}: attention stays one kernel, which takes less memory"))
+
+
 def _is_worth_it(program: Program, op: OnnxOp, machine: Machine) -> bool:
     """Whether a copy that a record wants gains enough on the heuristic's choice, or that needs a copy as well."""
     choices = program.options.choices
-    gain = None if choices is None else choices.gain(conv_signature(op))
+    gain = None if choices is None else choices.gain(operator_signature(op))
     return gain is None or gain >= LEAST_GAIN or _copy(program, op, machine, None) is not None
 
 
@@ -103,7 +115,7 @@ def _copy(program: Program, op: OnnxOp, machine: Machine, asked: str | None) -> 
     cost, points, name = min(costs)
     extra = 4 * (points * shape.channels * shape.filters - plain.numel)
     choices = program.options.choices
-    times = {} if choices is None else choices.times(conv_signature(op))
+    times = {} if choices is None else choices.times(operator_signature(op))
     if name in times and PLAIN in times:
         return Copy(times[name], times[PLAIN], True, direct / cost, extra)
     return Copy(cost, max(cost, direct), False, direct / cost, extra)

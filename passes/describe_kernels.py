@@ -14,6 +14,7 @@ from typing import Any
 from mlir import ir
 
 from onnxc.dialects.levels import KERNELS
+from onnxc.passes.algorithms import FUSED, UNFUSED
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.kernel_calls import calls_by_kernel, nodes_of
 from onnxc.passes.kernels.kernel_function import KernelFunction
@@ -51,9 +52,13 @@ def _describe(program: Program, symbol: str, kernel: KernelFunction, nodes: list
         algorithm = "fft"
     elif kernel.kind == "im2col":
         algorithm = "im2col"
+    asked = program.notes.get("algorithms", {})
+    if kernel.kind == "attention" and any(node in asked for node in nodes):
+        algorithm = FUSED
+    elif not program.notes.get("unfused", set()).isdisjoint(nodes):
+        algorithm = UNFUSED
     if algorithm is not None:
         described["algorithm"] = algorithm
-        asked = program.notes.get("algorithms", {})
         sources = [asked[node] for node in nodes if node in asked]
         if sources:
             described["algorithm_source"] = sources[-1]

@@ -43,8 +43,8 @@ def kernel_signature(kernel: KernelFunction) -> str:
     return f"{kernel.kind}({', '.join(operands)}) -> {results}: {'; '.join(steps)}"
 
 
-def conv_signature(op: OnnxOp) -> str:
-    """The signature of a convolution at the graph level, whatever will be fused with it."""
+def operator_signature(op: OnnxOp) -> str:
+    """The signature of a convolution, or attention, at the graph level, whatever will be fused with it."""
     rename = _Renamed()
     operands = [("const " if is_constant(v) else "") + rename(v.type) for v in op.op.operands]
     results = ", ".join(rename(v.type) for v in op.op.results)

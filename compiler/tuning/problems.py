@@ -1,7 +1,8 @@
-"""This file makes the tasks of a model: one for each distinct convolution and one for each distinct kernel.
+"""This file makes the tasks of a model: one for each distinct convolution or attention, one for each distinct kernel.
 
-A convolution's candidates are the algorithms that can do it, each with all its kernels at the heuristic's schedules; a
-kernel's are what its kind proposes (`candidates`), in the order of the kind's cost model.
+The candidates of a convolution, or attention, are the algorithms that can do it (passes/algorithms.py), each with all
+its kernels at the heuristic's schedules; a kernel's are what its kind proposes (`candidates`), in the order of its cost
+model.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from pathlib import Path
 from mlir import ir
 
 from onnxc.options import Options
+from onnxc.passes.algorithms import ATTRIBUTE, FUSED, applicable, choosing
 from onnxc.passes.contract import Program
-from onnxc.passes.conv_algorithms import ATTRIBUTE, applicable_algorithms, convolutions
 from onnxc.passes.kernel_calls import callee_of, nodes_of
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.schedule_rules import refusal, same_bits
 from onnxc.passes.overrides import asked, marked
-from onnxc.passes.signatures import conv_signature, kernel_signature
+from onnxc.passes.signatures import kernel_signature, operator_signature
 from onnxc.progress import SILENT, Progress
 from onnxc.tuning.extraction import Chain, Lowered, UnknownSize, lower
 from onnxc.tuning.tasks import TOLERANCE, Candidate, Task
@@ -58,8 +59,8 @@ def _chain(lowered: Lowered, ops: Iterable[ir.Operation], prefix: str = "") -> C
         return None
 
 
-class Convolutions:
-    """The convolutions of a model, each marked by a location of its own that stays with all it becomes.
+class Algorithms:
+    """Convolutions and attention of a model, each marked by a location of its own that stays with all it becomes.
 
     `among`: the only signatures that matter, with the algorithms that do."""
 
@@ -72,16 +73,19 @@ class Convolutions:
         self.algorithms: dict[str, tuple[str, ...]] = {}  # signature → those that can do it
         self.plain = lower(model, options, self._mark, progress)
         names = sorted({name for can in self.algorithms.values() for name in can})
-        self.variants = {name: lower(model, options, lambda p, n=name: self._mark(p, n), progress) for name in names}
+        self.variants = {
+            name: self.plain if name == FUSED else lower(model, options, lambda p, n=name: self._mark(p, n), progress)
+            for name in names  # no heuristic takes attention apart
+        }
 
     def _mark(self, program: Program, algorithm: str = "") -> None:
         target, strict = program.options.target, self.options.strict
-        for number, op in enumerate(convolutions(program.module)):
+        for number, op in enumerate(choosing(program.module)):
             if asked(program, op.node, "algorithm") or asked(program, op.node, "plain"):
                 continue  # the user has chosen
-            mark, signature = marked(op.node, number), conv_signature(op)
+            mark, signature = marked(op.node, number), operator_signature(op)
             op.op.location = ir.Location.name(mark)
-            can = self.algorithms.get(signature) or self._matter(signature, applicable_algorithms(op, target, strict))
+            can = self.algorithms.get(signature) or self._matter(signature, applicable(op, target, strict))
             self.algorithms[signature], self.signatures[mark] = can, signature
             if algorithm in can:
                 op.op.attributes[ATTRIBUTE] = ir.StringAttr.get(algorithm)
@@ -89,10 +93,10 @@ class Convolutions:
     def _matter(self, signature: str, can: tuple[str, ...]) -> tuple[str, ...]:
         if self.among is None:
             return can
-        return tuple(name for name in can if name == "direct" or name in self.among.get(signature, ()))
+        return tuple(name for name in can if name == can[0] or name in self.among.get(signature, ()))
 
     def tasks(self) -> list[Task]:
-        """A task for each distinct convolution that several algorithms can do."""
+        """A task for each distinct operator that several algorithms can do."""
         marks: dict[str, list[str]] = {}
         for mark, signature in self.signatures.items():
             if len(self.algorithms[signature]) > 1:
@@ -105,7 +109,7 @@ class Convolutions:
         nodes = self._fused_with(marks[0], names)
         chains = {name: self._calls_of(self.variants[name], nodes, f"{name} ") for name in names}
         plain = self._calls_of(self.plain, nodes, "")
-        if plain is None or "direct" not in chains or chains["direct"] is None:
+        if plain is None or chains[names[0]] is None:
             return None
         default = next((n for n, c in chains.items() if c is not None and _same(c, plain)), None)
         if default is None:
@@ -115,11 +119,11 @@ class Convolutions:
         tolerance = 0.0 if self.options.strict else TOLERANCE
         candidates = [Candidate({"algorithm": name}, chain.calls, tolerance) for name, chain in able]
         buffers = {name: buffer for _, chain in able for name, buffer in chain.buffers.items()}
-        reference = [name for name, _ in able].index("direct")
+        reference = [name for name, _ in able].index(names[0])
         return Task(signature, len(marks), buffers, candidates, reference) if len(able) > 1 else None
 
     def _fused_with(self, mark: str, names: Iterable[str]) -> set[str]:
-        """The nodes that some algorithm's kernels compute together with the convolution."""
+        """The nodes that some algorithm's kernels compute together with the operator."""
         nodes = {mark}
         while True:
             wider = set(nodes)
@@ -134,7 +138,7 @@ class Convolutions:
         with lowered.program.context:
             calls = [op for op in lowered.calls if op.name == "kernel.call" and nodes & _nodes(op)]
             if any(node in self.signatures and node not in nodes for op in calls for node in _nodes(op)):
-                return None  # computed together with another convolution
+                return None  # computed together with another such operator
             used = {v for op in calls for v in op.operands}
             scratch = [op for op in lowered.calls if op.name == "kernel.scratch" and op.results[0] in used]
             return _chain(lowered, [*scratch, *calls], prefix) if calls else None

@@ -25,7 +25,7 @@ from onnxc.tuning.bundle import BundleWriter, Portion
 from onnxc.tuning.extraction import Lowered, lower
 from onnxc.tuning.fusion import fusion_tasks
 from onnxc.tuning.output_file import OutputFile
-from onnxc.tuning.problems import Convolutions, kernel_tasks
+from onnxc.tuning.problems import Algorithms, kernel_tasks
 from onnxc.tuning.program import PROGRAM
 from onnxc.tuning.records import Record, Records
 from onnxc.tuning.runners import Runner, archived
@@ -105,14 +105,14 @@ class Tuner:
         needed = COMPARISON + COMPILATIONS * (time.monotonic() - self.start)
         end = self.end - min(LONGEST_COMPARISON, FOR_COMPARISON * self.budget, needed)
         self.search = search = Search(self.writer(plain, runner.form), runner, folder, self._found, self._told)
-        convolutions = self._convolutions(Records(), end)
-        search.explore(convolutions.tasks(), min(end, self.start + FOR_ALGORITHMS * self.budget), self._known)
+        algorithms = self._algorithms(Records(), end)
+        search.explore(algorithms.tasks(), min(end, self.start + FOR_ALGORITHMS * self.budget), self._known)
         near = {s.task.signature: s.rivals(NEAR)[:1] for s in search.states}
         near = {signature: rivals for signature, rivals in near.items() if rivals}
         left = end - time.monotonic()
         self._kernels(search, end - (FOR_RIVALS * left if near else 0.0))
         if near:
-            self._again(search, convolutions, near, end)
+            self._again(search, algorithms, near, end)
 
     def _kernels(self, search: Search, end: float) -> None:
         """The schedules of kernels as they are fused, where these kernels end, and who takes turns."""
@@ -135,7 +135,7 @@ class Tuner:
             parts = kernel_tasks(self._lower(self._found_so_far("algorithm", "fusion"), end))
             search.explore([task for task in parts if task.problem not in tuned], end, self._known)
 
-    def _again(self, search: Search, convolutions: Convolutions, near: dict[str, list[str]], end: float) -> None:
+    def _again(self, search: Search, algorithms: Algorithms, near: dict[str, list[str]], end: float) -> None:
         """Compares algorithms that were close once more, now with tuned kernels: the rivals' are tuned first."""
         tuned = {state.task.signature for state in search.states if state.task.what == "schedule"}
         states = {s.task.signature: s for s in search.states if s.task.signature in near}
@@ -144,11 +144,11 @@ class Tuner:
         for name in sorted({name for name, _ in rivals}):
             calls = [c for n, task in rivals for c in task.candidates if n == name == c.choice["algorithm"]]
             among = {call.text for candidate in calls for call in candidate.calls}
-            kernels |= {t.signature: t for t in kernel_tasks(convolutions.variants[name], among)}
+            kernels |= {t.signature: t for t in kernel_tasks(algorithms.variants[name], among)}
         fresh = [task for signature, task in kernels.items() if signature not in tuned]
         search.explore(fresh, end - (end - time.monotonic()) / 3, self._known)
         among = {signature: {*near[signature], states[signature].chosen} for signature in near}
-        again = self._convolutions(self._found_so_far("schedule", "fusion"), end, among)
+        again = self._algorithms(self._found_so_far("schedule", "fusion"), end, among)
         known = {signature: state.chosen for signature, state in states.items()}
 
         def found_before(task: Task) -> Candidate | None:
@@ -159,10 +159,10 @@ class Tuner:
     def _found_so_far(self, *what: str) -> Records:
         return Records(record for record in self.records if not set(what).isdisjoint(record.choice))
 
-    def _convolutions(
+    def _algorithms(
         self, records: Records, until: float, among: Mapping[str, Collection[str]] | None = None
-    ) -> Convolutions:
-        return Convolutions(self.model, replace(self.options, tuning=records), TimeLimit(until), among)
+    ) -> Algorithms:
+        return Algorithms(self.model, replace(self.options, tuning=records), TimeLimit(until), among)
 
     @property
     def end(self) -> float:
@@ -176,7 +176,7 @@ class Tuner:
         """
         plain = self._lower(self.records)
         whole = self._lower(Records(r for r in self.records if "fusion" not in r.choice))
-        tasks = [*self._convolutions(Records(), math.inf).tasks(), *fusion_tasks(whole)]
+        tasks = [*self._algorithms(Records(), math.inf).tasks(), *fusion_tasks(whole)]
         tasks += [*kernel_tasks(plain), *turn_tasks(plain)]
         seconds = budget / max(1, len(tasks))
         portions = [Portion(task, range(len(task.candidates)), seconds) for task in tasks]

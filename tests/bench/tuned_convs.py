@@ -23,7 +23,7 @@ from onnxc.options import Options
 from onnxc.runtime.measure import measure_bundle
 from onnxc.targets import target_for
 from onnxc.tuning.bundle import BundleWriter, Portion
-from onnxc.tuning.problems import Convolutions
+from onnxc.tuning.problems import Algorithms
 from onnxc.tuning.tasks import Task
 
 from .conv_shapes import SHAPES, ConvShape, model
@@ -35,7 +35,7 @@ FAMILIES = ("direct", "im2col", "winograd", "fft")
 def problem(shape: ConvShape, folder: Path) -> Task | None:
     """The convolution as a task of the tuner; None where there is one algorithm only."""
     onnx.save(model(shape, np.random.default_rng(0)), folder / "model.onnx")
-    tasks = Convolutions(folder / "model.onnx", Options(mcpu="native")).tasks()
+    tasks = Algorithms(folder / "model.onnx", Options(mcpu="native")).tasks()
     return tasks[0] if tasks else None
 
 

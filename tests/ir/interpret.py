@@ -115,6 +115,12 @@ class _Frame:
                 buffer[: len(rows)] = rows
                 places = -(-operands[1].shape[2] // 16) * 16
                 return [buffer, np.array([len(rows)]), np.zeros(places, np.int64), np.zeros((6, places), np.float32)]
+            case "kernel.attention":
+                attrs = attributes(op)
+                heads = {"q_num_heads": attrs["heads"], "kv_num_heads": attrs["kv_heads"]}
+                operands = [self.values[value] for value in op.operands]
+                given = {"scale": attrs["scale"], **(heads if operands[0].ndim == 3 else {})}
+                return run_node("onnx.Attention", given, operands)
             case "kernel.nonzero_count":
                 return [np.array([np.count_nonzero(self.values[op.operands[0]])])]
         operands = [self.values[value] for value in op.operands]

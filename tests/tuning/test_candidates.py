@@ -16,7 +16,7 @@ from onnxc.runtime import measure
 from onnxc.targets import target_for
 from onnxc.tuning.bundle import BundleWriter, Portion
 from onnxc.tuning.extraction import lower
-from onnxc.tuning.problems import Convolutions, kernel_tasks
+from onnxc.tuning.problems import Algorithms, kernel_tasks
 from onnxc.tuning.tasks import Task
 
 from . import layers
@@ -59,7 +59,7 @@ def test_every_candidate_is_right(model, tmp_path: Path, quick: None) -> None:
 def test_algorithms_of_a_convolution(tmp_path: Path, quick: None) -> None:
     """Each with what is fused with it, within the tolerance, and with `strict` none that has other bits."""
     path = layers.convolutions(tmp_path / "model.onnx")
-    tasks = Convolutions(path, OPTIONS).tasks()
+    tasks = Algorithms(path, OPTIONS).tasks()
     task = next(t for t in tasks if "f32[3,3,32,32]" in t.signature)
     names = [candidate.choice["algorithm"] for candidate in task.candidates]
     assert {"direct", "winograd2", "winograd4"} <= set(names)
@@ -67,7 +67,7 @@ def test_algorithms_of_a_convolution(tmp_path: Path, quick: None) -> None:
     assert names[task.reference] == "direct"
     for result in measured(tasks, tmp_path / "bundle"):
         assert not [r for r in result["candidates"] if r["verdict"] == "failed"]
-    strict = Convolutions(path, Options(mcpu="native", strict=True))
+    strict = Algorithms(path, Options(mcpu="native", strict=True))
     assert all("winograd2" not in can for can in strict.algorithms.values())
 
 
