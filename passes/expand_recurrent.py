@@ -4,7 +4,8 @@ Before:  %y, %yh, %yc = "onnx.LSTM"(%x, %w, %r, %b, …)        x [seq, batch, i
 After:   %p = %x · wᵀ + b                                     : tensor<seq x batch x dirs·4·H>
          %y, %yh, %yc = "kernel.recurrent"(%p, %r', %seq_lens?, %h0?, %c0?, %peepholes?, %rb?)
                         {cell = "LSTM", hidden, directions, block, …}
-r' is [dirs, blocks, H, 4, block]: for a block of hidden units, step k of all gates stands together, in order of use.
+r' is [dirs, blocks, H·4·block]: for a block of hidden units, term k of all gates stands together, in order of use. GRU,
+whose steps have two rounds (kernels/gates.py), has all terms of z and r first, then those of the last gate.
 The input's part of every gate is hoisted out of the recurrence, where it is one large matmul.
 Results: y [seq, dirs, batch, H], last h [dirs, batch, H], and the cell state (LSTM) or room to work (2·H a row, GRU).
 Keeps:   values, types of the results. batch-first layouts (layout = 1) get Transposes.      Leaves: no LSTM, GRU, RNN.
@@ -21,9 +22,9 @@ from onnxc.dialects.onnx import OnnxOp, attribute
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.graph_builder import GraphBuilder
+from onnxc.passes.kernels.gates import COUNT, ROUNDS
 from onnxc.passes.rewriting import functions, operations
 
-GATES = {"LSTM": 4, "GRU": 3, "RNN": 1}
 ACTIVATIONS = {"LSTM": ["Sigmoid", "Tanh", "Tanh"], "GRU": ["Sigmoid", "Tanh"], "RNN": ["Tanh"]}
 DEFAULT_LANES = 8  # of a block of hidden units, where no target is known
 
@@ -34,7 +35,7 @@ def expand_recurrent(program: Program) -> None:
     target = program.options.target
     lanes = target.vector_bits // 32 if target is not None else DEFAULT_LANES
     for function in functions(program.module):
-        found = [o for o in operations(function.regions[0].blocks[0]) if o.name.removeprefix("onnx.") in GATES]
+        found = [o for o in operations(function.regions[0].blocks[0]) if o.name.removeprefix("onnx.") in COUNT]
         if not found:
             continue
         g = GraphBuilder(program.weights)
@@ -51,7 +52,7 @@ class _Expansion:
         self.g, self.op, self.lanes = g, op, lanes
         self.batch_first = bool(op.attr("layout", 0))
         w = Tensor.of(op.operands[1].type)
-        self.elem, self.directions, self.gates = w.elem, w.dims[0], GATES[op.name]
+        self.elem, self.directions, self.gates = w.elem, w.dims[0], COUNT[op.name]
         self.hidden = Tensor.of(op.operands[2].type).dims[2]
         if not isinstance(self.hidden, int) or not isinstance(self.directions, int):
             raise op.refuse("the hidden size is not known", why="it decides how the weights are laid out")
@@ -168,7 +169,7 @@ class _Expansion:
         return self.g.reshape(last, [self.directions, self.hidden])
 
     def _recurrence(self) -> ir.Value:
-        """r [dirs, gates·H, H] as [dirs, blocks, H, gates, block], padded with zeros to whole blocks."""
+        """r [dirs, gates·H, H] as [dirs, blocks, H·gates·block], padded with zeros to whole blocks."""
         g, d, h, lanes = self.g, self.directions, self.hidden, self.lanes
         blocks = -(-h // lanes)
         r = g.reshape(self.op.operands[2], [d, self.gates, h, h])
@@ -176,4 +177,10 @@ class _Expansion:
             padded: list[Dim] = [d, self.gates, blocks * lanes - h, h]
             zeros = g.expand(g.constant_of(np.zeros((1, 1, 1, 1)), self.elem), padded)
             r = g.one("Concat", [r, zeros], Tensor(self.elem, (d, self.gates, blocks * lanes, h)), {"axis": 2})
-        return g.transpose(g.reshape(r, [d, self.gates, blocks, lanes, h]), [0, 2, 4, 1, 3])
+        r, parts, first = g.reshape(r, [d, self.gates, blocks, lanes, h]), [], 0
+        for count in ROUNDS[self.op.name]:
+            part = g.transpose(g.slice(r, {1: (first, count)}), [0, 2, 4, 1, 3])
+            parts.append(g.reshape(part, [d, blocks, h * count * lanes]))
+            first += count
+        whole = Tensor(self.elem, (d, blocks, h * self.gates * lanes))
+        return parts[0] if len(parts) == 1 else g.one("Concat", parts, whole, {"axis": 2})

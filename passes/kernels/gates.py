@@ -17,6 +17,8 @@ Activation = Callable[[ir.Value, float, float], ir.Value]
 
 PER_DIRECTION = {"LSTM": 3, "GRU": 2, "RNN": 1}
 COUNT = {"LSTM": 4, "GRU": 3, "RNN": 1}
+# the gates whose products each round of a step makes: GRU's last one needs r of all hidden units
+ROUNDS = {"LSTM": (4,), "GRU": (2, 1), "RNN": (1,)}
 # alpha and beta where the model gives none
 DEFAULTS = {
     "LeakyRelu": (0.01, 0.0),

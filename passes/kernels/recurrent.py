@@ -19,7 +19,7 @@ from onnxc.passes.kernels import pointers, scalars
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.gates import Gates
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.recurrent_cells import Cells, Row
+from onnxc.passes.kernels.recurrent_cells import Cells, Row, Rows
 from onnxc.passes.kernels.recurrent_rounds import Rounds
 from onnxc.passes.kernels.reduce import lane_mask
 
@@ -68,7 +68,8 @@ class Recurrence:
     """Emits the units of one kernel."""
 
     def __init__(self, b: KernelBuilder):
-        self.b, self.rounds, self.cells = b, Rounds.of(b.kernel), Cells(b)
+        self.b, self.rounds = b, Rounds.of(b.kernel)
+        self.cells = Cells(b, self.rounds.rows * self.rounds.group)
         self.reverse = bool(ir.IntegerAttr(b.kernel.root.op.attributes["reverse"]).value)
         self.batch = b.dim(self.rounds.batch)
 
@@ -138,14 +139,15 @@ class Recurrence:
                 with b.when(im.negate(row.active)), b.loop(piece.low, piece.high) as unit:
                     zero = scalars.constant(0, c.scalar)
                     c.y.store_flat(zero, c.y.offset([step, direction, row.batch, unit]))
+        together = Rows(rows, lambda i: self._row(direction, im.add(first, i), step))
         with b.when(some):
             if c.cell != "GRU":
-                self._blocks(rows, piece, c.lstm if c.cell == "LSTM" else c.rnn)
+                self._blocks(together, piece, c.lstm if c.cell == "LSTM" else c.rnn)
                 return
             with b.when(im.compare(phase, "==", 0)):
-                self._blocks(rows, piece, c.gru_gates)
+                self._blocks(together, piece, c.gru_gates)
             with b.when(im.compare(phase, "==", 1)):
-                self._blocks(rows, piece, c.gru_output)
+                self._blocks(together, piece, c.gru_output)
 
     def _row(self, direction: im.Index, item: im.Index, step: im.Index) -> Row:
         """An item at its step; one that is not active has the first state for its h, which always can be read."""
@@ -187,7 +189,7 @@ class Recurrence:
             with self.b.loop(piece.low, piece.high) as i:
                 c.last.store(c.y.load([time, direction, item, i]), [direction, item, i])
 
-    def _blocks(self, rows: list[Row], piece: Piece, compute) -> None:
+    def _blocks(self, rows: Rows, piece: Piece, compute) -> None:
         """Calls `compute(rows, block, count, mask)` for the piece: a group of whole blocks, or one block."""
         r, number = self.rounds, piece.number
         if r.whole:

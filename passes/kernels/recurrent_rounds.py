@@ -13,6 +13,7 @@ from mlir import ir
 
 from onnxc.dialects.dims import Dim
 from onnxc.dialects.types import Tensor
+from onnxc.passes.kernels.gates import ROUNDS
 from onnxc.passes.kernels.kernel_function import KernelFunction
 
 
@@ -47,6 +48,6 @@ class Rounds:
         blocks = -(-hidden // lanes)
         group = min(kernel.schedule["group"], blocks)
         whole = hidden // lanes // group
-        phases = 2 if ir.StringAttr(attributes["cell"]).value == "GRU" else 1
+        phases = len(ROUNDS[ir.StringAttr(attributes["cell"]).value])
         pieces = whole + blocks - whole * group
         return cls(blocks, group, whole, pieces, phases, steps, batch, kernel.schedule["rows"])

@@ -1,12 +1,13 @@
 // RUN: onnxc-opt %s expand_recurrent | filecheck %s
 
 // The input's part of all gates is one matmul over all steps, with both biases; the recurrent weights are padded from
-// 3 hidden units to a block of 8 and put in order of use: [dirs, blocks, H, gates, block].
+// 3 hidden units to a block of 8 and put in order of use: [dirs, blocks, H·gates·block].
 // CHECK-LABEL: func.func @lstm
 // CHECK:         %[[P:.*]] = "onnx.MatMul"({{.*}}) : (tensor<?x5xf32, ["2*S", 5]>, tensor<5x12xf32>) -> tensor<?x12xf32, ["2*S", 12]>
 // CHECK:         %[[BIAS:.*]] = "onnx.Add"({{.*}}) : (tensor<1x4x3xf32>, tensor<1x4x3xf32>)
 // CHECK:         "onnx.Add"(%[[P]], {{.*}})
-// CHECK:         %[[R:.*]] = "onnx.Transpose"({{.*}}) {perm = array<i64: 0, 2, 4, 1, 3>} : (tensor<1x4x1x8x3xf32>) -> tensor<1x1x3x4x8xf32>
+// CHECK:         %[[T:.*]] = "onnx.Transpose"({{.*}}) {perm = array<i64: 0, 2, 4, 1, 3>} : (tensor<1x4x1x8x3xf32>) -> tensor<1x1x3x4x8xf32>
+// CHECK:         %[[R:.*]] = "onnx.Reshape"(%[[T]]
 // CHECK:         "kernel.recurrent"({{.*}}, %[[R]], {{.*}}) {activation_alpha = array<f32>, activation_beta = array<f32>, activations = ["Sigmoid", "Tanh", "Tanh"], block = 8 : i64, cell = "LSTM", directions = 1 : i64, hidden = 3 : i64
 // CHECK-NOT:     onnx.LSTM
 func.func @lstm(%x: tensor<?x2x5xf32, ["S", 2, 5]>, %w: tensor<1x12x5xf32>, %r: tensor<1x12x3xf32>, %b: tensor<1x24xf32>) -> tensor<?x1x2x3xf32, ["S", 1, 2, 3]> {
@@ -16,11 +17,15 @@ func.func @lstm(%x: tensor<?x2x5xf32, ["S", 2, 5]>, %w: tensor<1x12x5xf32>, %r: 
 }
 
 // With linear_before_reset the last gate's recurrent bias goes inside the product: it is kept out of the projection
-// (times 0) and handed to the kernel. A GRU needs room to work: 2·H a row.
+// (times 0) and handed to the kernel. A GRU needs room to work: 2·H a row. Its steps have two rounds, and the weights of
+// each stand together: those of z and r, then those of the last gate.
 // CHECK-LABEL: func.func @gru
 // CHECK:         "onnx.Mul"
+// CHECK:         %[[ZR:.*]] = "onnx.Reshape"({{.*}}) {{.*}} : (tensor<1x1x8x2x8xf32>, none) -> tensor<1x1x128xf32>
+// CHECK:         %[[H:.*]] = "onnx.Reshape"({{.*}}) {{.*}} : (tensor<1x1x8x1x8xf32>, none) -> tensor<1x1x64xf32>
+// CHECK:         %[[R:.*]] = "onnx.Concat"(%[[ZR]], %[[H]]) {axis = 2
 // CHECK:         %[[RB:.*]] = "onnx.Reshape"({{.*}}) {{.*}} : (tensor<1x1x8xf32>, none) -> tensor<1x8xf32>
-// CHECK:         "kernel.recurrent"({{.*}}, %[[RB]])
+// CHECK:         "kernel.recurrent"({{.*}}, %[[R]], {{.*}}, %[[RB]])
 // CHECK-SAME:      linear_before_reset = 1
 // CHECK-SAME:      -> (tensor<4x1x2x8xf32>, tensor<1x2x8xf32>, tensor<2x1x2x8xf32>)
 func.func @gru(%x: tensor<4x2x5xf32>, %w: tensor<1x24x5xf32>, %r: tensor<1x24x8xf32>, %b: tensor<1x48xf32>) -> tensor<1x2x8xf32> {
