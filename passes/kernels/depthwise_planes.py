@@ -27,8 +27,9 @@ from onnxc.passes.kernels.kernel_function import ELEMENT, MULTIPLY_ADD, KernelFu
 
 MOST_VECTORS = 8  # accumulators of a tile of one row that spans it
 FEW_VECTORS = 4  # of one that does not
-INNER_VECTORS = 2  # of several rows whose length only a run tells: the ends, which have masks, are short
+INNER_VECTORS = 2  # of several rows that are long, or as long as a run tells: the ends, which have masks, are short
 MOST_ROWS = 4
+OTHERS = 8  # vector registers beside sums and weights
 TOGETHER = 16  # units of short rows that share masks: columns outermost, all their rows in cache
 
 
@@ -51,7 +52,7 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     if isinstance(height, int):
         rows = -(-height // -(-height // rows))
     tiles = -(-whole // (target.vector_registers // 2 // rows))
-    return asdict(PlanesSchedule(rows, -(-whole // tiles) if whole else INNER_VECTORS))
+    return asdict(PlanesSchedule(rows, -(-whole // tiles) if 0 < whole <= MOST_VECTORS else INNER_VECTORS))
 
 
 def launch(kernel: KernelFunction) -> Launch:
@@ -107,56 +108,68 @@ class _Emitter:
         if self.whole:
             with b.loop(b.begin, b.end) as unit:
                 for start in range(0, max(1, width), step):
-                    self._unit(unit, self._columns(start, s.vectors))
+                    self._unit(*self._place(unit), self._columns(start, s.vectors))
             return
         together = im.select(im.compare(width, "<=", MOST_VECTORS * lanes), TOGETHER, 1)
         with b.loop(b.begin, b.end, together) as first:
             last = im.minimum(im.add(first, together), b.end)
-
-            def tiles(columns: _Columns) -> None:
-                with b.loop(first, last) as unit:
-                    self._unit(unit, columns)
-
             with b.loop(0, width, step) as start:
-                self._inner_or_ends(start, tiles)
+                self._inner_or_ends(start, lambda columns: self._units(first, last, columns))
 
-    def _unit(self, unit: im.Index, columns: _Columns) -> None:
-        """The rows of a unit in some columns."""
-        block, plane = im.mod(unit, self.blocks), im.floordiv(unit, self.blocks)
+    def _units(self, first: im.Index, last: im.Index, columns: _Columns) -> None:
+        """Units `first` … `last` - 1 in some columns: plane by plane, if registers have room for all of its weights."""
+        b, blocks, room = self.b, self.blocks, self.b.target.vector_registers - OTHERS
+        if self.s.rows * columns.vectors + self.window[0] * self.window[1] > room:
+            with b.loop(first, last) as unit:
+                self._unit(*self._place(unit), columns)
+            return
+        end = im.floordiv(im.add(last, im.sub(blocks, 1)), blocks)
+        with b.loop(im.floordiv(first, blocks), end) as plane:
+            before = im.mul(plane, blocks)
+            begin, stop = im.maximum(im.sub(first, before), 0), im.minimum(im.sub(last, before), blocks)
+            with b.loop(begin, stop) as block:
+                self._unit(plane, block, columns)
+
+    def _place(self, unit: im.Index) -> tuple[im.Index, im.Index]:
+        """(plane, block of rows) of a unit."""
+        return im.floordiv(unit, self.blocks), im.mod(unit, self.blocks)
+
+    def _unit(self, plane: im.Index, block: im.Index, columns: _Columns) -> None:
+        """The rows of a plane's block in some columns."""
         image, channel = im.floordiv(plane, self.shape[1]), im.mod(plane, self.shape[1])
         with self.ev.scope():
             (self._tile if self.s.rows == 1 else self._rows)(image, channel, im.mul(block, self.s.rows), columns)
 
     def _inner_or_ends(self, start: im.Index, tile: Callable[[_Columns], None]) -> None:
-        """A tile all of whose taps lie in the row has no masks; one that the row's end leaves half empty is done a
-        vector at a time."""
+        """A tile all of whose taps lie in the row has no masks, one whose columns do none for them; one that the row's
+        end leaves half empty is done a vector at a time."""
         b, vectors, lanes = self.b, self.s.vectors, self.sums.lanes
         stop, first = im.add(start, vectors * lanes), im.sub(im.mul(start, self.strides[1]), self.pads[1])
-        inside = im.both(im.compare(first, ">=", 0), im.compare(stop, "<=", self.shape[3]))
+        whole, full = (im.compare(at, "<=", self.shape[3]) for at in (stop, im.add(start, vectors // 2 * lanes + 1)))
+        inside = im.both(whole, im.compare(first, ">=", 0))
         inside = im.both(inside, im.compare(im.add(first, self._reach(vectors)), "<=", self.x.shape[3]))
         with b.when(inside), self.ev.scope():
-            tile(self._columns(start, vectors, inner=True))
-        with b.when(im.negate(inside)):
-            full = im.compare(im.add(start, vectors // 2 * lanes), "<", self.shape[3])
-            with b.when(full), self.ev.scope():
-                tile(self._columns(start, vectors))
-            with b.when(im.negate(full)), b.loop(start, self.shape[3], lanes) as one, self.ev.scope():
-                tile(self._columns(one, 1))
+            tile(self._columns(start, vectors, read=False, stored=False))
+        with b.when(im.both(whole, im.negate(inside))), self.ev.scope():
+            tile(self._columns(start, vectors, stored=False))
+        with b.when(im.both(full, im.negate(whole))), self.ev.scope():
+            tile(self._columns(start, vectors))
+        with b.when(im.negate(full)), b.loop(start, self.shape[3], lanes) as one, self.ev.scope():
+            tile(self._columns(one, 1))
 
-    def _columns(self, start: im.Index, vectors: int, inner: bool = False) -> _Columns:
-        lanes = self.sums.lanes
-
-        def mask(first: im.Index, extent: im.Index) -> ir.Value | None:
-            return None if inner else plane_rows.inside(lanes, first, extent)
-
+    def _columns(self, start: im.Index, vectors: int, read: bool = True, stored: bool = True) -> _Columns:
+        """The columns from `start` on, with masks for what is `read` and what is `stored`."""
+        lanes, width = self.sums.lanes, self.shape[3]
         begins = [im.add(start, v * lanes) for v in range(vectors)]
         parts: dict[tuple[int, int], list[tuple[im.Index, ir.Value | None]]] = {}
         for v, begin in enumerate(begins):
             for shift in sorted({shift for shift, _ in self.taps}):
                 first = im.sub(im.mul(im.add(begin, shift), self.strides[1]), self.pads[1])
                 places = [im.add(first, i * lanes) for i in range(self.strides[1])]
-                parts[v, shift] = [(place, mask(place, self.x.shape[3])) for place in places]
-        return _Columns(start, vectors, [Lanes(lanes, 3, mask(c, self.shape[3])) for c in begins], parts)
+                masks = [plane_rows.inside(lanes, at, self.x.shape[3]) if read else None for at in places]
+                parts[v, shift] = list(zip(places, masks, strict=True))
+        where = [Lanes(lanes, 3, plane_rows.inside(lanes, at, width) if stored else None) for at in begins]
+        return _Columns(start, vectors, where, parts)
 
     def _of_taps(self, columns: _Columns, load) -> Iterator[tuple[int, int, ir.Value]]:
         """(tap, vector, what the tap reads there) of a row, of which `load(first element, mask)` gives a vector."""
