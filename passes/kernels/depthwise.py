@@ -25,7 +25,8 @@ from onnxc.passes.kernels.row_order import RowOrder
 from onnxc.passes.kernels.schedule_space import distinct
 
 PIXELS = 8  # 4 to 8 are within 5 % of each other
-MOST_TAPS = 49  # one row of taps is unrolled; beyond, the general kernel serves
+MOST_UNROLLED = 49  # taps of a row; a longer row is a loop over runs
+RUN = 16  # taps of such a run, at most
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,8 @@ class DepthwiseSchedule:
 
 
 def applies(p: Conv) -> bool:
-    return p.channels == 1 and p.filters == 1 and p.group > 1 and p.taps <= MOST_TAPS and not p.dense
+    """One block of terms: more of them are summed in several, by the general kernel."""
+    return p.channels == 1 and p.filters == 1 and p.group > 1 and p.taps <= contraction.BLOCK and not p.dense
 
 
 def choose(p: Conv, target) -> dict[str, int | str]:
@@ -150,7 +152,7 @@ class _Emitter:
         channel: im.Index,
         mask: ir.Value | None,
     ) -> list[ir.Value]:
-        """A loop per axis of the window over the taps inside x; the last axis is unrolled."""
+        """A loop per axis of the window over the taps inside x; the last axis is unrolled, as a whole or in runs."""
         p, axis = self.p, len(position)
         if axis == len(p.size) - 1:
             return self._row_of_taps(position, at, acc, count, left, edge, channel, mask)
@@ -181,17 +183,43 @@ class _Emitter:
         channel: im.Index,
         mask: ir.Value | None,
     ) -> list[ir.Value]:
+        taps = self.p.kernel[-1]
+
+        def run(first: im.Index, length: int, acc: list[ir.Value]) -> list[ir.Value]:
+            start = im.add(left, im.mul(first, self.p.dilations[-1]))
+            return self._run_of_taps([*position, first], at, acc, count, start, edge, channel, mask, length)
+
+        if taps <= MOST_UNROLLED:
+            return run(0, taps, acc)
+        length = -(-taps // -(-taps // RUN))
+        whole = taps // length * length
+        acc = self.b.reduce(0, whole, length, acc, lambda first, *carried: run(first, length, list(carried)))
+        return run(whole, taps - whole, acc) if whole < taps else acc
+
+    def _run_of_taps(
+        self,
+        position: list[im.Index],
+        at: list[im.Index],
+        acc: list[ir.Value],
+        count: int,
+        left: im.Index,
+        edge: bool,
+        channel: im.Index,
+        mask: ir.Value | None,
+        length: int,
+    ) -> list[ir.Value]:
+        """`length` taps of a row from `position` on, the first of which lies on x's column `left`."""
         p, w = self.p, self.w
         row = self.outer[0]
         for i, extent in zip([*at, 0], self.size, strict=True):
             row = im.add(im.mul(row, extent), i)
         row_start = im.add(im.mul(im.add(row, left), p.row), channel)
         tap_row: im.Index = 0
-        for i, extent in zip([*position, 0], p.kernel, strict=True):
+        for i, extent in zip(position, p.kernel, strict=True):
             tap_row = im.add(im.mul(tap_row, extent), i)
         columns: dict[int, ir.Value] = {}
         after = list(acc)
-        for tap in range(p.kernel[-1]):
+        for tap in range(length):
             weight = w.load_vector(im.add(im.mul(im.add(tap_row, tap), p.group), channel), self.s.lanes, mask)
             weight = self.sums.widen(weight)
             for pixel in range(count):

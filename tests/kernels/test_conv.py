@@ -130,6 +130,9 @@ def test_conv(case, constant):
     dict(size=(8, 8), c=17, window=(3, 3), pads=[0, 0, 1, 1], strides=[2, 2]),
     dict(size=(9, 11), c=17, window=(3, 3), pads=[3, 3, 3, 3], bias=False, more=["Relu"]),
     dict(size=(3, 3), c=17, window=(7, 7), pads=[3, 3, 3, 3]),
+    dict(size=(90,), c=17, window=(75,), pads=[37, 37]),
+    dict(size=(5, 150), c=17, window=(2, 53), pads=[1, 60, 0, 20], strides=[1, 2], dilations=[1, 2]),
+    dict(size=(14, 13), c=17, window=(13, 13), pads=[6] * 4, images=2),
 ])  # fmt: skip
 def test_depthwise(case, constant):
     result = check(**case, m=case["c"], group=case["c"], constant=constant)
