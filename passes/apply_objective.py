@@ -106,7 +106,8 @@ def _copy(program: Program, op: OnnxOp, machine: Machine, asked: str | None) -> 
     costs: list[tuple[float, int, str]] = []  # nanoseconds, values of the copy for each of a filter's window, the name
     for tile in SIZES:
         if asked == f"winograd{tile}" or (asked is None and not strict and best_tile(op, machine, stored) == tile):
-            costs.append((conv_costs.winograd(shape, tile, machine), SIZES[tile] ** 2, f"winograd{tile}"))
+            points = SIZES[tile] ** 2 * shape.planes.channels // shape.channels
+            costs.append((conv_costs.winograd(shape, tile, machine), points, f"winograd{tile}"))
     if asked == "fft" or (asked is None and not costs and "fft" in can):
         transform = best_transform(op, machine, wanted=asked == "fft", stored=stored)
         costs += [] if transform is None else [(conv_costs.fft(shape, transform, machine), transform.points, "fft")]

@@ -113,9 +113,13 @@ def _im2col_can(op: OnnxOp) -> bool:
 
 
 def _winograd_can(op: OnnxOp) -> bool:
-    """Windows of 3×3 with constant weights over f32 images."""
-    x, w = (Tensor.of(v.type) for v in op.operands[:2])
-    return x.elem == "f32" and w.shape[:-2] == (3, 3) and has_unit_steps(op) and _is_tileable(op)
+    """Windows of 3×3 with constant weights over f32 images; of volumes of known sizes, whatever their depth."""
+    x, w, result = (Tensor.of(v.type) for v in (*op.operands[:2], op.results[0]))
+    if x.elem != "f32" or w.shape[-4:-2] != (3, 3) or not _is_tileable(op):
+        return False
+    steps = {*op.attr("strides")[-2:], *op.attr("dilations")[-2:]}
+    known = all(isinstance(d, int) for d in (*x.shape[1:], *result.shape[1:]))
+    return steps == {1} and op.attr("group") == 1 and (len(x.shape) == 4 or (len(x.shape) == 5 and known))
 
 
 def _fft_can(op: OnnxOp) -> bool:

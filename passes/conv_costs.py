@@ -67,6 +67,16 @@ class Shape:
         return cls(images, out, tuple(weights[:-2]), *weights[-2:], not all(isinstance(d, int) for d in extents))
 
     @property
+    def planes(self) -> Shape:
+        """Volumes as images of as many channels as the planes that are summed up have together."""
+        if len(self.out) != 3:
+            return self
+        depth, *image = self.out
+        taps, *window = self.window
+        images, channels = self.images * depth, taps * self.channels
+        return Shape(images, tuple(image), tuple(window), channels, self.filters, self.free)
+
+    @property
     def pixels(self) -> int:
         return self.images * dims.product(self.out)
 
@@ -128,6 +138,7 @@ def direct(shape: Shape, machine: Machine) -> float:
 
 def winograd(shape: Shape, tile: int, machine: Machine) -> float:
     """F(tile×tile, 3×3)."""
+    shape = shape.planes
     points, target = SIZES[tile] ** 2, machine.target
     tiles = shape.images * dims.product([-(-d // tile) for d in shape.out])
     group = winograd_group(shape, tile, target)
@@ -157,7 +168,7 @@ def spectra_bytes(points: int, tiles: int, shape: Shape) -> int:
 def winograd_group(shape: Shape, tile: int, target: Any) -> int:
     """Tiles that go through all three steps together, weights staying in L2; 0: they are too large. Images of free
     sizes always have a group, for which larger weights are read anew."""
-    points = SIZES[tile] ** 2
+    shape, points = shape.planes, SIZES[tile] ** 2
     room = target.l2_bytes * 3 // 4 - 4 * points * shape.channels * shape.filters
     one = 4 * (points + 1) * max(shape.channels, shape.filters)
     most = min(room, max(target.l2_bytes // 16, ENOUGH_TILES * one)) // one

@@ -8,6 +8,7 @@ Where the weights stay in cache, one op does it a few tiles at a time, in scratc
          %s = "kernel.scratch"()      %0 = "kernel.winograd"(%x, %u, %s, %b) {tile, tiles, pads, group}
 Where only a run tells how large images are, that op takes `group` tiles at a time, in scratch of a fixed size, and has
 no `tiles`; whether it pays is estimated for images of a usual size.
+Of volumes, 3×3×K taps sum up K planes: as images with the channels of K (attribute `depth`, winograd_points.Depth).
 F(4×4) does 4 times fewer multiplications on 4 times the weights, F(2×2) 2.25 times fewer on 1.78 times; the choice
 weighs arithmetic against reading the weights, which is slower where the whole model's do not stay in cache. What
 another variant has stored of the weights is taken where it is estimated to be about as fast (conv_costs.SHARED), so
@@ -40,7 +41,7 @@ from onnxc.passes.conv_algorithms import (
 from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels.point_products import block_elements
 from onnxc.passes.kernels.scratch_pieces import PIECES
-from onnxc.passes.kernels.winograd_points import SIZES, transformed_weights
+from onnxc.passes.kernels.winograd_points import SIZES, images_of, transformed_weights
 from onnxc.passes.kernels.winograd_units import scratch_shape
 from onnxc.passes.transformed_constant import stored_transforms, transformed_constant
 
@@ -77,7 +78,7 @@ def best_tile(op: OnnxOp, machine: Machine, stored: Collection[str] = ()) -> int
     if "winograd2" not in applicable_algorithms(op, machine.target, strict=False):
         return 0
     shape = Shape.of(op)
-    if min(shape.out) < LEAST_SIDE:
+    if min(shape.out[-2:]) < LEAST_SIDE:
         return 0
     costs = {tile: conv_costs.winograd(shape, tile, machine) for tile in SIZES}
     tile, direct = min(costs, key=costs.__getitem__), conv_costs.direct(shape, machine)
@@ -93,7 +94,7 @@ def _rewrite(program: Program, op: OnnxOp, tile: int) -> None:
         program,
         op.operands[1].owner,
         f"winograd{tile}",
-        (SIZES[tile] ** 2, *w.shape[2:]),
+        (SIZES[tile] ** 2, dims.product(w.shape[:-4]) * w.shape[-2], w.shape[-1]),
         lambda array: transformed_weights(array, tile),
         ir.InsertionPoint(op.op),
     )
@@ -113,19 +114,19 @@ def _over_free_images(op: OnnxOp, u: ir.Value, tile: int, target) -> tuple[ir.Va
 def _over_known_images(op: OnnxOp, u: ir.Value, tile: int, target) -> tuple[ir.Value, str]:
     """As above where the weights stay in L2, with scratch for all tiles; else one step after the other."""
     shape = Shape.of(op)
-    grid = [-(-d // tile) for d in shape.out]
+    grid = [-(-d // tile) for d in shape.out[-2:]]
     group = conv_costs.winograd_group(shape, tile, target)
-    attributes = {"tile": tile, "tiles": grid}
-    images = Tensor.of(op.operands[0].type).shape[0]
+    attributes = {"tile": tile, "tiles": grid, **_depth(op)}
+    tiles = images_of(op) * dims.product(grid)
     if not group:
-        return _in_steps(op, u, attributes, images * dims.product(grid)), ""
-    scratch = build_scratch(op, scratch_shape(images * dims.product(grid), *Tensor.of(u.type).shape))
+        return _in_steps(op, u, attributes, tiles), ""
+    scratch = build_scratch(op, scratch_shape(tiles, *Tensor.of(u.type).shape))
     return _in_one(op, u, scratch, attributes, group), f", {group} tiles at a time"
 
 
 def _in_one(op: OnnxOp, u: ir.Value, scratch: ir.Value, attributes: dict, group: int) -> ir.Value:
     """All three steps for about `group` tiles at a time."""
-    attributes = {**attributes, "pads": op.op.attributes["pads"], "group": group}
+    attributes = {**attributes, "pads": _pads(op), "group": group}
     operands = [op.operands[0], u, scratch, *bias_of(op)]
     return build_step(op, "kernel.winograd", operands, Tensor.of(op.results[0].type), attributes)
 
@@ -134,8 +135,23 @@ def _in_steps(op: OnnxOp, u: ir.Value, attributes: dict, tiles: dims.Dim) -> ir.
     """Each step for all tiles, so that the weights are read once."""
     x, result = Tensor.of(op.operands[0].type), Tensor.of(op.results[0].type)
     points, channels, filters = Tensor.of(u.type).shape
-    spectra, pads = x.of_shape([points, tiles, channels]), {"pads": op.op.attributes["pads"]}
+    spectra, pads = x.of_shape([points, tiles, channels]), {"pads": _pads(op)}
     moved = build_step(op, "kernel.winograd_input", [op.operands[0]], spectra, attributes | pads)
     type_ = x.of_shape([points, tiles, filters]).type()
     products = build("MatMul", [moved, u], [type_], loc=op.op.location, ip=ir.InsertionPoint(op.op))
     return build_step(op, "kernel.winograd_output", [products.results[0], *bias_of(op)], result, attributes)
+
+
+def _depth(op: OnnxOp) -> dict[str, list[int]]:
+    """What `winograd_points.Depth` reads, of a convolution of volumes."""
+    if len(op.attr("strides")) == 2:
+        return {}
+    taps, out = Tensor.of(op.operands[1].type).shape[0], Tensor.of(op.results[0].type).shape[1]
+    return {"depth": [taps, out, *(op.attr(name)[0] for name in ("strides", "dilations", "pads"))]}
+
+
+def _pads(op: OnnxOp) -> list[int]:
+    """Of the two axes of an image."""
+    pads = list(op.attr("pads"))
+    axes = len(pads) // 2
+    return pads[axes - 2 : axes] + pads[-2:]

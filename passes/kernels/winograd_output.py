@@ -1,6 +1,7 @@
 """Kernel kind `winograd_output`: products [points², tiles, M] → [N, H, W, M], with bias and epilogue.
 
-A unit is a row of tiles; vectors run over filters. Pixels of the last tiles beyond the result are left out.
+Or planes of volumes, [N, D, H, W, M], as many images (winograd_points.Depth). A unit is a row of tiles; vectors run
+over filters. Pixels of the last tiles beyond the result are left out.
 """
 
 from __future__ import annotations
@@ -14,14 +15,14 @@ from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import Buffer, KernelBuilder
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
-from onnxc.passes.kernels.winograd_points import SIZES, Transforms
+from onnxc.passes.kernels.winograd_points import SIZES, Depth, Transforms, images_of
 
 
 def launch(kernel: KernelFunction) -> Launch:
     op = kernel.root
     result = Tensor.of(op.results[0].type)
     rows, columns = op.attr("tiles")
-    return Launch(result.shape[0] * rows, ELEMENT * SIZES[op.attr("tile")] ** 2 * columns * result.shape[3])
+    return Launch(images_of(op) * rows, ELEMENT * SIZES[op.attr("tile")] ** 2 * columns * result.shape[-1])
 
 
 def emit(b: KernelBuilder) -> None:
@@ -49,7 +50,7 @@ class OutputTransform:
 
     def tile(self, products: Buffer, number: im.Index, place: list[im.Index]) -> None:
         """Tile `number` of `products` [points, tiles, M] becomes the result's at (image, row, column)."""
-        filters, lanes = Tensor.of(self.result.type).shape[3], self.sums.lanes
+        filters, lanes = Tensor.of(self.result.type).shape[-1], self.sums.lanes
         whole = filters // lanes * lanes
         if whole:
             with self.b.loop(0, whole, lanes) as first, self.ev.scope():
@@ -86,7 +87,7 @@ class OutputTransform:
         lanes = self.sums.lanes
         for number, v in enumerate(after):
             self.room.store_vector(v, number * lanes)
-        extents = self.b.shape(self.result)[1:3]
+        extents = self.b.shape(self.result)[-3:-1]
         rows, columns = (
             self.size if isinstance(d, int) and d % self.size == 0 else im.minimum(im.sub(d, start), self.size)
             for d, start in zip(extents, corner, strict=True)
@@ -97,7 +98,8 @@ class OutputTransform:
 
     def _store(self, v: ir.Value, point: list[im.Index], mask: ir.Value | None) -> None:
         """The epilogue at one pixel."""
-        lanes = Lanes(self.sums.lanes, 3, mask)
+        point = [*self._outer(point[0]), *point[1:]]
+        lanes = Lanes(self.sums.lanes, len(point) - 1, mask)
         contraction.store_tile(
             self.b,
             self.ev,
@@ -110,9 +112,16 @@ class OutputTransform:
             [v],
         )
 
+    def _outer(self, image: im.Index) -> list[im.Index]:
+        """The result's coordinates of an image, or of a plane of a volume."""
+        if len(Tensor.of(self.result.type).shape) == 4:
+            return [image]
+        planes = Depth.of(self.op).out
+        return [im.floordiv(image, planes), im.mod(image, planes)]
+
     def _inside(self, at: list[im.Index], own: tuple[int, int]) -> bool | ir.Value:
         inside: bool | ir.Value = True
-        for i, within, extent in zip(at, own, self.b.shape(self.result)[1:3], strict=True):
+        for i, within, extent in zip(at, own, self.b.shape(self.result)[-3:-1], strict=True):
             last = None if not isinstance(extent, int) else (extent - 1) % self.size
             if last is None or within > last:  # only in the last row or column of tiles can it lie outside
                 inside = im.both(inside, im.compare(i, "<", extent))

@@ -7,12 +7,16 @@ sum's error; F(2): 0.7×).
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import sqrt
 
 import numpy as np
 from mlir import ir
 
+from onnxc.dialects import dims
 from onnxc.dialects.onnx import OnnxOp
+from onnxc.dialects.types import Tensor
+from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.tile_grid import TileGrid, result_extents
@@ -36,8 +40,38 @@ def grid_of(op: OnnxOp) -> TileGrid:
     return TileGrid.over(result_extents(op, (3, 3)), (op.attr("tile"),) * 2)
 
 
+@dataclass(frozen=True)
+class Depth:
+    """Of a convolution of volumes, attribute `depth`: a plane of the result adds up `taps` planes of x, whose channels
+    are those of one image. Planes of the result are numbered through all volumes, `out` each."""
+
+    taps: int
+    out: int
+    stride: int
+    dilation: int
+    pad: int  # before
+
+    @classmethod
+    def of(cls, op: OnnxOp) -> Depth:
+        """Images are volumes of one plane, which adds up itself."""
+        return cls(*op.attr("depth")) if op.has_attr("depth") else cls(1, 1, 1, 1, 0)
+
+    def source(self, number: im.Index, tap: im.Index) -> tuple[im.Index, im.Index]:
+        """The volume, and the plane of x in it, that plane `number` of the result adds up at a tap; maybe outside."""
+        volume, plane = (number, 0) if self.out == 1 else (im.floordiv(number, self.out), im.mod(number, self.out))
+        first = im.sub(im.mul(plane, self.stride), self.pad)
+        return volume, im.add(first, im.mul(tap, self.dilation))
+
+
+def images_of(op: OnnxOp) -> dims.Dim:
+    """How many images, or planes of volumes, the result of a kernel.winograd or a last step has."""
+    return dims.product(Tensor.of(op.results[0].type).shape[:-3])
+
+
 def transformed_weights(weights: np.ndarray, tile: int) -> np.ndarray:
-    """[3, 3, C, M] → [points², C, M]."""
+    """[3, 3, C, M] → [points², C, M]; of volumes [K, 3, 3, C, M] → [points², K·C, M]."""
+    if weights.ndim == 5:
+        weights = np.moveaxis(weights, 0, 2).reshape(3, 3, -1, weights.shape[-1])
     g = WEIGHTS[tile]
     rows = np.tensordot(g, weights.astype(np.float64), axes=(1, 0))  # [p, 3, C, M]
     both = np.tensordot(g, rows, axes=(1, 1))  # [p', p, C, M]

@@ -30,21 +30,18 @@ from onnxc.passes.kernels.point_products import (
 from onnxc.passes.kernels.schedule_space import tile_space, unrolled, with_loops
 from onnxc.passes.kernels.scratch_pieces import BIAS
 from onnxc.passes.kernels.winograd_output import OutputTransform
-from onnxc.passes.kernels.winograd_points import SIZES
+from onnxc.passes.kernels.winograd_points import SIZES, Depth, images_of
 
 TALLEST = 32  # more rows than any register tile has
 
 
 def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | str]:
-    op = kernel.root
-    channels, filters = Tensor.of(op.operands[0].type).shape[3], Tensor.of(op.results[0].type).shape[3]
-    return entries(choose_products(_tiles(kernel), channels, filters, target, panel))
+    return entries(choose_products(_tiles(kernel), *_matrix(kernel), target, panel))
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
     """Other register tiles of the products, the heuristic's first."""
-    op, first = kernel.root, choose(kernel, target)
-    filters, channels = Tensor.of(op.results[0].type).shape[3], Tensor.of(op.operands[0].type).shape[3]
+    first, (channels, filters) = choose(kernel, target), _matrix(kernel)
     return with_loops(tile_space(first, _tiles(kernel), filters, channels, target, narrow=False), unrolled(first))
 
 
@@ -54,7 +51,7 @@ def packings(kernel: KernelFunction) -> list[Packing]:
 
 def launch(kernel: KernelFunction) -> Launch:
     op, s = kernel.root, PointSchedule(**kernel.schedule)
-    channels, filters = Tensor.of(op.operands[0].type).shape[3], Tensor.of(op.results[0].type).shape[3]
+    channels, filters = _matrix(kernel)
     tile = SIZES[op.attr("tile")] ** 2 * (MULTIPLY_ADD * channels * filters + ELEMENT * (channels + filters) // 16)
     tiles = _tiles(kernel)
     return Launch(contraction.tile_count(tiles, s.rows), tile * _most(tiles, s))
@@ -76,7 +73,13 @@ def emit(b: KernelBuilder) -> None:
 
 def _tiles(kernel: KernelFunction) -> dims.Dim:
     """Of all images."""
-    return Tensor.of(kernel.root.operands[0].type).shape[0] * dims.product(kernel.root.attr("tiles"))
+    return images_of(kernel.root) * dims.product(kernel.root.attr("tiles"))
+
+
+def _matrix(kernel: KernelFunction) -> tuple[int, int]:
+    """Terms and filters of the products."""
+    x, result = (Tensor.of(v.type).shape for v in (kernel.root.operands[0], kernel.root.results[0]))
+    return Depth.of(kernel.root).taps * x[-1], result[-1]
 
 
 def _most(tiles: dims.Dim, s: PointSchedule) -> int:
@@ -90,14 +93,13 @@ class _Units:
     def __init__(self, b: KernelBuilder, s: PointSchedule):
         self.b, self.s, self.op = b, s, b.kernel.root
         x, u, scratch = (b.inputs[v] for v in self.op.operands[:3])
-        filters = Tensor.of(self.op.results[0].type).shape[3]
         self.sums = contraction.arithmetic(x.elem, b.target)
         self.grid = self.op.attr("tiles")
-        self.base, self.zeros = pointers.pointer(x.memory), pointers.zeros(b, x, x.shape[3])
+        self.base, self.zeros = pointers.pointer(x.memory), pointers.zeros(b, x, x.shape[-1])
         self.back = OutputTransform(b, self.op.operands[BIAS] if len(self.op.operands) > BIAS else None)
         tiles = _tiles(b.kernel)
         self.tiles, self.most = b.dim(tiles), _most(tiles, s)
-        self.points = PointProducts(b, self.sums, s, u, scratch, self.most, filters)
+        self.points = PointProducts(b, self.sums, s, u, scratch, self.most, _matrix(b.kernel)[1])
 
     def emit(self, first: im.Index, last: im.Index) -> None:
         """Units `first` … `last` - 1, in the blocks from the call's first one on."""

@@ -87,6 +87,58 @@ def test_grouped(tile, size, c, m, pads, images, group):
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=3e-5 * np.abs(expected).max())
 
 
+@pytest.mark.parametrize("tile", [2, 4])
+@pytest.mark.parametrize("size, c, m, taps, strides, dilations, pads, images", [
+    ((5, 8, 12), 16, 16, 3, 1, 1, [1] * 6, 1), ((7, 7, 6), 5, 17, 3, 2, 1, [2, 1, 1, 0, 1, 1], 2),
+    ((6, 5, 9), 20, 8, 2, 1, 3, [0, 0, 2, 3, 1, 1], 2), ((3, 9, 9), 17, 3, 1, 1, 1, [0, 1, 1, 0, 1, 1], 1),
+])  # fmt: skip
+def test_volumes(tile, size, c, m, taps, strides, dilations, pads, images):
+    rng = np.random.default_rng(0)
+    x, w, bias = numbers(rng, (images, *size, c)), numbers(rng, (taps, 3, 3, c, m)), numbers(rng, (m,))
+    expected = reference(x, w, bias.astype(np.float64), [strides, 1, 1], [dilations, 1, 1], pads, 1)
+    expected = np.maximum(expected, 0)
+    depth, rows, columns = expected.shape[1], *(-(-d // tile) for d in expected.shape[2:4])
+    u, tiles = transformed_weights(w, tile), images * depth * rows * columns
+    attributes = f"""tile = {tile} : i64, tiles = array<i64: {rows}, {columns}>,
+        depth = array<i64: {taps}, {depth}, {strides}, {dilations}, {pads[0]}>"""
+    spatial = f"pads = array<i64: {pads[1]}, {pads[2]}, {pads[4]}, {pads[5]}>"
+    scratch = np.full(scratch_shape(tiles, SIZES[tile] ** 2, taps * c, m), np.nan, np.float32)
+    types = [f"tensor<{spell(v.shape)}>" for v in (x, u, scratch, bias)]
+    out, moved = f"tensor<{spell(expected.shape)}>", f"tensor<{spell((SIZES[tile] ** 2, tiles, taps * c))}>"
+    (together,) = run(
+        f"""func.func private @k({", ".join(f"%a{i}: {t}" for i, t in enumerate(types))}) -> {out}
+        attributes {{kernel.kind = "winograd", kernel.root = "kernel.winograd"}} {{
+      %0 = "kernel.winograd"(%a0, %a1, %a2, %a3) {{{attributes}, {spatial}, group = 20 : i64}} : ({", ".join(types)}) -> {out}
+      %1 = "onnx.Relu"(%0) : ({out}) -> {out}
+      return %1 : {out} }}""",
+        x,
+        u,
+        scratch,
+        bias,
+        constants=(1, 3),
+    )
+    (v,) = run(
+        f"""func.func private @k(%x: {types[0]}) -> {moved}
+        attributes {{kernel.kind = "winograd_input", kernel.root = "kernel.winograd_input"}} {{
+      %0 = "kernel.winograd_input"(%x) {{{attributes}, {spatial}}} : ({types[0]}) -> {moved}
+      return %0 : {moved} }}""",
+        x,
+    )
+    products = np.matmul(v, u)
+    given = f"tensor<{spell(products.shape)}>"
+    (in_steps,) = run(
+        f"""func.func private @k(%p: {given}, %b: tensor<{m}xf32>) -> {out}
+        attributes {{kernel.kind = "winograd_output", kernel.root = "kernel.winograd_output"}} {{
+      %0 = "kernel.winograd_output"(%p, %b) {{{attributes}}} : ({given}, tensor<{m}xf32>) -> {out}
+      %1 = "onnx.Relu"(%0) : ({out}) -> {out}
+      return %1 : {out} }}""",
+        products,
+        bias,
+    )
+    for result in (together, in_steps):
+        np.testing.assert_allclose(result, expected, rtol=1e-4, atol=3e-5 * np.abs(expected).max())
+
+
 TEXT = """
 func.func @main(%x: tensor<1x56x56x64xf32>) -> tensor<1x56x56x64xf32> {
   %w = "onnx.Constant"() {weight = "w"} : () -> tensor<3x3x64x64xf32>
