@@ -151,3 +151,24 @@ func.func @views(%x: tensor<2x6xf32>) -> tensor<12xf32> {
   %1 = "onnx.Relu"(%0) : (tensor<12xf32>) -> tensor<12xf32>
   return %1 : tensor<12xf32>
 }
+
+// What is behind a root is its epilogue in front of a Transpose too, which is then alone; other ops go with it.
+// CHECK-LABEL: func.func @in_front_of_a_transpose
+// CHECK:         %[[Y:.*]] = "kernel.fused"(%arg0, %arg1) ({
+// CHECK:           "onnx.MatMul"
+// CHECK:           "onnx.Relu"
+// CHECK:           {kind = "matmul", root = "onnx.MatMul"}
+// CHECK:         "kernel.fused"(%[[Y]]) ({
+// CHECK-NOT:       "onnx.Relu"
+// CHECK:           "onnx.Transpose"
+// CHECK:         "kernel.fused"(%arg0) ({
+// CHECK:           "onnx.Neg"
+// CHECK:           "onnx.Transpose"
+func.func @in_front_of_a_transpose(%x: tensor<4x5xf32>, %w: tensor<5x6xf32>) -> (tensor<6x4xf32>, tensor<5x4xf32>) {
+  %0 = "onnx.MatMul"(%x, %w) : (tensor<4x5xf32>, tensor<5x6xf32>) -> tensor<4x6xf32>
+  %1 = "onnx.Relu"(%0) : (tensor<4x6xf32>) -> tensor<4x6xf32>
+  %2 = "onnx.Transpose"(%1) {perm = array<i64: 1, 0>} : (tensor<4x6xf32>) -> tensor<6x4xf32>
+  %3 = "onnx.Neg"(%x) : (tensor<4x5xf32>) -> tensor<4x5xf32>
+  %4 = "onnx.Transpose"(%3) {perm = array<i64: 1, 0>} : (tensor<4x5xf32>) -> tensor<5x4xf32>
+  return %2, %4 : tensor<6x4xf32>, tensor<5x4xf32>
+}
