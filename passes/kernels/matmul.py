@@ -18,11 +18,11 @@ from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, READ, KernelFunction, Launch
-from onnxc.passes.kernels.matmul_problem import Matmul
+from onnxc.passes.kernels.matmul_problem import Grid, Matmul
 from onnxc.passes.kernels.matrix_panels import matrix_panels
 from onnxc.passes.kernels.packing import Packing, entries, place_in_panel
 from onnxc.passes.kernels.panel_copy import PanelCopy
-from onnxc.passes.kernels.register_tiles import MOST_VECTORS, TileColumns, best_tile, terms_a_step
+from onnxc.passes.kernels.register_tiles import MOST_VECTORS, TileColumns, best_tile, narrower, terms_a_step
 from onnxc.passes.kernels.schedule_space import other_loops, tile_space, with_loops
 
 CHUNK = 1024  # terms: a tile's rows of A then fit into L1, a panel's chunk is read from L2
@@ -94,8 +94,8 @@ def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
     """Schedules worth trying, the heuristic's first."""
     p, first = Matmul.of(kernel), choose(kernel, target)
     own = tile_space(first, p.rows, p.n, p.k, target, 128)
-    groups = _grid(p, MatmulSchedule(**first)).groups
-    return with_loops(own, other_loops(kernel, first, groups, p.rows, p.n, p.k, target))
+    loops = other_loops(kernel, first, Grid.of(p, MatmulSchedule(**first)).groups, p.rows, p.n, p.k, target)
+    return with_loops(own, loops)
 
 
 def packings(kernel: KernelFunction) -> list[Packing]:
@@ -103,42 +103,23 @@ def packings(kernel: KernelFunction) -> list[Packing]:
     return [matrix_panels(kernel, Matmul.of(kernel), s.line)] if s.packed else []
 
 
-@dataclass(frozen=True)
-class Grid:
-    """The units: batch × row groups × panels."""
-
-    batch: dims.Dim
-    tiles: dims.Dim
-    groups: dims.Dim
-    panels: dims.Dim
-
-
-def _grid(p: Matmul, s: MatmulSchedule) -> Grid:
-    tiles = contraction.tile_count(p.rows, s.rows)
-    groups = (tiles + (s.group - 1)) // s.group
-    panels = (p.n + (s.width - 1)) // s.width
-    return Grid(dims.product(p.batch), tiles, groups, panels)
-
-
 def launch(kernel: KernelFunction) -> Launch:
     p, s = Matmul.of(kernel), MatmulSchedule(**kernel.schedule)
-    grid = _grid(p, s)
+    grid = Grid.of(p, s)
     rows = min(p.rows, s.group * s.rows) if isinstance(p.rows, int) else s.group * s.rows
     term = s.width * max(MULTIPLY_ADD * rows, READ)  # few rows: reading B is what takes the time
     return Launch(grid.batch * grid.groups * grid.panels, term * p.k)
 
 
 def emit(b: KernelBuilder) -> None:
-    p, s = Matmul.of(b.kernel), MatmulSchedule(**b.kernel.schedule)
-    _Emitter(b, p, s).run()
+    _Emitter(b, Matmul.of(b.kernel), MatmulSchedule(**b.kernel.schedule)).run()
 
 
 class _Emitter:
     def __init__(self, b: KernelBuilder, p: Matmul, s: MatmulSchedule):
         self.b, self.p, self.s = b, p, s
-        self.sums = Arithmetic(p.elem, contraction.arithmetic(p.elem, b.target).compute, s.lanes, b.target.has_fma)
         self.ev = Evaluator(b)
-        grid = _grid(p, s)
+        grid = Grid.of(p, s)
         self.groups, self.panels, self.tiles = b.dim(grid.groups), b.dim(grid.panels), b.dim(grid.tiles)
         self.batch = [b.dim(d) for d in p.batch]
         self.rows, self.n, self.k = b.dim(p.rows), b.dim(p.n), b.dim(p.k)
@@ -147,13 +128,12 @@ class _Emitter:
         self.exact = dims.mod(p.n, s.width) == 0
         self.free = not isinstance(p.rows, int)
         self.shares = im.minimum(s.group, im.maximum(im.floordiv(self.rows, s.rows), 1)) if self.free else s.group
-        if s.chunk:
-            self.partial = self.sums.room(s.group * s.rows * s.width)
+        self._take(s)
+        self.partial = self.sums.room(s.group * s.rows * s.width) if s.chunk else None
         # where there is a tile for each number of rows left over, a copy of a long epilogue for each row is too much
         loop = s.apart or (self.free and contraction.has_costly_epilogue(b.kernel))
         self.room = self.sums.room(s.rows * s.width) if loop else None
-        if s.copied:
-            self.copy = PanelCopy.make(self.sums, s.chunk or p.k, s.width)
+        self.room_of_copy = self.sums.room((s.chunk or p.k) * s.width) if s.copied else None
         self.a = p.left(b, self.ev)
         self.right = None if s.packed else p.right(b, self.ev)
         self.copying = False
@@ -171,18 +151,38 @@ class _Emitter:
             first = im.mul(group, s.group)
             last = im.minimum(im.add(first, s.group), self.tiles)
             column = im.mul(panel, s.width)
-            self.columns = [im.add(column, v * s.lanes) for v in range(s.vectors)]
-            masks = contraction.column_masks(s.lanes, s.vectors, self.n, column, self.exact)
-            self.lanes = [Lanes(s.lanes, self.p.result_rank - 1 if self.p.has_n else None, m) for m in masks]
-            load_b = self._panel(batch, panel, masks)
+            for tile, condition in self._widths(im.sub(self.n, column)):
+                self._take(tile)
+                with b.when(condition), self.ev.scope():
+                    self._unit(batch, first, last, panel, column)
 
-            self.start, self.stop = 0, self.k
-            if s.chunk:
-                with b.loop(0, im.maximum(self.k, 1), s.chunk) as self.start:  # without terms, sums are zeros
-                    self.stop = im.minimum(im.add(self.start, s.chunk), self.k)
-                    self._group(batch, first, last, load_b)
-            else:
+    def _widths(self, left: im.Index) -> list[tuple[MatmulSchedule, im.Index | bool]]:
+        """The tiles that serve a panel of which `left` columns are there, and when. The last one of a number that only
+        a run tells may be much narrower: 33 columns are two vectors and one."""
+        s, known = self.s, self.s.packed or isinstance(self.n, int) or self.exact
+        less = None if known else narrower(s, self.b.target)
+        few = less is not None and im.compare(left, "<=", less.width)
+        return [(s, im.negate(few)), (less, few)] if less else [(s, True)]
+
+    def _take(self, s: MatmulSchedule) -> None:
+        """Makes tiles of this width what is emitted."""
+        compute = contraction.arithmetic(self.p.elem, self.b.target).compute
+        self.s, self.sums = s, Arithmetic(self.p.elem, compute, s.lanes, self.b.target.has_fma)
+
+    def _unit(self, batch, first: im.Index, last: im.Index, panel: im.Index, column: im.Index) -> None:
+        b, s = self.b, self.s
+        self.columns = [im.add(column, v * s.lanes) for v in range(s.vectors)]
+        masks = contraction.column_masks(s.lanes, s.vectors, self.n, column, self.exact)
+        self.lanes = [Lanes(s.lanes, self.p.result_rank - 1 if self.p.has_n else None, m) for m in masks]
+        load_b = self._panel(batch, panel, masks)
+        self.copy = PanelCopy(self.sums, self.room_of_copy, s.width) if s.copied else None
+        self.start, self.stop = 0, self.k
+        if s.chunk:
+            with b.loop(0, im.maximum(self.k, 1), s.chunk) as self.start:  # without terms, sums are zeros
+                self.stop = im.minimum(im.add(self.start, s.chunk), self.k)
                 self._group(batch, first, last, load_b)
+        else:
+            self._group(batch, first, last, load_b)
 
     def _group(self, batch, first: im.Index, last: im.Index, load_b) -> None:
         """All row tiles of a unit. Where B's panel is copied, the first one does so while it multiplies."""

@@ -13,7 +13,7 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.builder import KernelBuilder
-from onnxc.passes.kernels.contraction import Arithmetic
+from onnxc.passes.kernels.contraction import Arithmetic, tile_count
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction
 
@@ -167,6 +167,22 @@ class Matmul:
         if self.beta != 1.0:
             addend = scalars.mul(addend, scalars.constant_like(self.beta, addend))
         return scalars.add(total, addend)
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The units: batch × row groups × panels."""
+
+    batch: Dim
+    tiles: Dim
+    groups: Dim
+    panels: Dim
+
+    @classmethod
+    def of(cls, p: Matmul, s) -> Grid:
+        """By a MatmulSchedule."""
+        tiles = tile_count(p.rows, s.rows)
+        return cls(dims.product(p.batch), tiles, (tiles + (s.group - 1)) // s.group, (p.n + (s.width - 1)) // s.width)
 
 
 def _axes(rank: int, transposed: bool, transposed_batch: bool) -> list[int]:

@@ -25,10 +25,6 @@ class PanelCopy:
     room: Buffer
     width: int
 
-    @classmethod
-    def make(cls, sums: Arithmetic, terms, width: int) -> PanelCopy:
-        return cls(sums, sums.room(terms * width), width)
-
     def keep(self, term: im.Index, vectors: Sequence[ir.Value]) -> None:
         """Stores the panel's part of one row of B."""
         line = im.mul(term, self.width)

@@ -6,6 +6,8 @@ spills is 2× slower); on aarch64 as many elements as there are rows.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from onnxc.dialects import dims
 
 LATENCY = 4  # cycles of a multiply-add
@@ -140,6 +142,13 @@ def best_tile(
             if panel % lanes or less < tile_costs(rows, columns, lanes, target, *more, **others)[0]:
                 return *less[1], half
     return *ranked_tiles(rows, columns, lanes, target, *more, **others)[0], lanes
+
+
+def narrower(tile, target):
+    """A schedule whose columns are a vector, or half a one where that takes less time; None: there is none."""
+    if tile.vectors > 1:
+        return replace(tile, vectors=1)
+    return replace(tile, lanes=tile.lanes // 2) if halves_vectors(target) and tile.lanes > 8 else None
 
 
 def halves_vectors(target) -> bool:
