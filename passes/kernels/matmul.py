@@ -125,8 +125,7 @@ class _Emitter:
         self.rows, self.n, self.k = b.dim(p.rows), b.dim(p.n), b.dim(p.k)
         self.row_dims = [b.dim(d) for d in p.row_dims]
         self.one_axis = not self.batch and contraction.rows_are_one_axis(b.kernel)
-        self.exact = dims.mod(p.n, s.width) == 0
-        self.free = not isinstance(p.rows, int)
+        self.exact, self.free = dims.mod(p.n, s.width) == 0, not isinstance(p.rows, int)
         self.shares = im.minimum(s.group, im.maximum(im.floordiv(self.rows, s.rows), 1)) if self.free else s.group
         self._take(s)
         self.partial = self.sums.room(s.group * s.rows * s.width) if s.chunk else None
@@ -135,8 +134,7 @@ class _Emitter:
         self.room = self.sums.room(s.rows * s.width) if loop else None
         self.room_of_copy = self.sums.room((s.chunk or p.k) * s.width) if s.copied else None
         self.a = p.left(b, self.ev)
-        self.right = None if s.packed else p.right(b, self.ev)
-        self.copying = False
+        self.right, self.copying = None if s.packed else p.right(b, self.ev), False
 
     def run(self) -> None:
         b, s = self.b, self.s
@@ -157,12 +155,14 @@ class _Emitter:
                     self._unit(batch, first, last, panel, column)
 
     def _widths(self, left: im.Index) -> list[tuple[MatmulSchedule, im.Index | bool]]:
-        """The tiles that serve a panel of which `left` columns are there, and when. The last one of a number that only
-        a run tells may be much narrower: 33 columns are two vectors and one."""
-        s, known = self.s, self.s.packed or isinstance(self.n, int) or self.exact
-        less = None if known else narrower(s, self.b.target)
-        few = less is not None and im.compare(left, "<=", less.width)
-        return [(s, im.negate(few)), (less, few)] if less else [(s, True)]
+        """The tiles that serve a panel of which `left` columns are there, and when. The last one may be much narrower:
+        33 columns are two vectors and one."""
+        s, p = self.s, self.p
+        less = None if s.packed or self.exact else narrower(s, self.b.target)
+        if less is None or (isinstance(p.n, int) and not 0 < p.n % s.width <= less.width < p.n):
+            return [(s, True)]
+        few = im.compare(left, "<=", less.width)
+        return [(s, im.negate(few)), (less, few)]
 
     def _take(self, s: MatmulSchedule) -> None:
         """Makes tiles of this width what is emitted."""
