@@ -154,4 +154,7 @@ def _copied(v: ir.Value, concat: ir.Operation, fused: ir.Operation) -> ir.Value:
             loc=concat.location,
         )
         ir.Operation.create("kernel.yield", operands=[made.results[0]])
+    if "rows" in fused.attributes:  # a part of another joined tensor
+        row = list(ir.DenseI64ArrayAttr(fused.attributes["rows"]))[list(fused.operands).index(v)]
+        _set_row(copy, 0, row)
     return copy.results[0]

@@ -90,6 +90,23 @@ def test_branches() -> None:
     compare(model(BRANCH, {"m": (16, 16)}), [{"x": f32(2, 6, 16), "c": np.array(c)} for c in (True, False)], joins=3)
 
 
+# Dense blocks: each Concat takes the parts of the one before, where they lie, and one more.
+DENSE = """g (float[2, 16, 9, 9] x) => (float[2, 16, 9, 9] y) {
+    a = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (x, w1)
+    b = Concat <axis = 1> (x, a)
+    c = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (b, w2)
+    d = Concat <axis = 1> (x, a, c)
+    e = Conv <kernel_shape = [3, 3], pads = [1, 1, 1, 1]> (d, w3)
+    f = Concat <axis = 1> (x, a, c, e)
+    y = Conv <kernel_shape = [1, 1]> (f, w4)
+}"""
+
+
+def test_dense_blocks() -> None:
+    weights = {"w1": (16, 16, 3, 3), "w2": (16, 32, 3, 3), "w3": (16, 48, 3, 3), "w4": (16, 64, 1, 1)}
+    compare(model(DENSE, weights), [{"x": f32(2, 16, 9, 9)}], joins=3)
+
+
 def compare(made: onnx.ModelProto, runs: list[dict[str, np.ndarray]], joins: int) -> None:
     """The results, and how many Concats are made in place."""
     onnx.checker.check_model(made)
