@@ -24,7 +24,7 @@ from onnxc.passes.kernels.recurrent_rounds import Rounds
 from onnxc.passes.kernels.reduce import lane_mask
 
 MOST_ROWS = 8  # 16 sums of two gates, which hide latency, and a vector of each gate's weights and of h
-FREE_ROWS = 4  # where only a run tells the batch: for each number that may be left at its end there is code
+FREE_ROWS = 4  # where only a run tells the batch: there is code for each number of them
 STREAMS = 4  # blocks of hidden units a piece: their weights often lie a multiple of 4 KB apart, in one set of L1
 READ = 40  # ps to read a weight from L2, where it stays from step to step
 MULTIPLY = 12  # ps that a row takes to multiply by it
@@ -85,15 +85,28 @@ class Recurrence:
         first = im.add(piece, im.mul(im.minimum(piece, r.whole), r.group - 1))
         low = im.mul(first, c.lanes)
         mine = Piece(piece, low, im.minimum(im.add(low, im.mul(blocks, c.lanes)), c.hidden))
-        item = im.mul(group, r.rows)
-        stop = im.minimum(im.add(item, r.rows), self.batch)
+        item, count = self._share(group)
+        stop = im.add(item, count)
         with b.when(im.compare(turn, "==", 0)), b.loop(item, stop) as i:
             self._start(direction, i, mine)
         with b.when(im.compare(turn, "==", im.sub(sizes[1], 1))), b.loop(item, stop) as i:
             self._finish(direction, i, mine)
         inside = im.both(im.compare(turn, ">", 0), im.compare(turn, "<", im.sub(sizes[1], 1)))
         with b.when(inside):
-            self._items(direction, item, mine, im.sub(turn, 1))
+            self._items(direction, item, count, mine, im.sub(turn, 1))
+
+    def _share(self, group: im.Index) -> tuple[im.Index, im.Index]:
+        """The first item of a group of the batch, and how many it has: where only a run tells the batch they differ by
+        one at most (5 are 3 and 2, since a pass for one takes nearly as long as one for 2)."""
+        rows, batch = self.rounds.rows, self.batch
+        if isinstance(batch, int) or rows == 1:
+            first = im.mul(group, rows)
+            return first, rows if rows == 1 else im.minimum(rows, im.sub(batch, first))
+        groups = self.b.dim(self.rounds.groups)
+        small, more = im.floordiv(batch, groups), im.mod(batch, groups)
+        return im.add(im.mul(group, small), im.minimum(group, more)), im.add(
+            small, im.select(im.compare(group, "<", more), 1, 0)
+        )
 
     def _turned(self, number: im.Index, turn: im.Index, units: im.Index) -> bool | ir.Value:
         """Whether the pieces come last to first: in every other round, if this call does all of it. Weights that just
@@ -112,21 +125,16 @@ class Recurrence:
         given = self.b.index_cast(lengths.load([item]), lengths.elem)
         return im.minimum(im.maximum(given, 0), steps)
 
-    def _items(self, direction, first: im.Index, piece: Piece, turn: im.Index) -> None:
-        """A round of a step for `rows` items from `first` on; for as many as are left of the batch at its end."""
-        b, rows, batch = self.b, self.rounds.rows, self.batch
-        full = rows == 1 or im.compare(im.add(first, rows), "<=", batch)
-        if isinstance(batch, int) and batch % rows == 0:
-            full = True
-        with b.when(full):
-            self._turn(direction, first, rows, piece, turn)
-        if full is True:
-            return
-        left = im.sub(batch, first)
-        with b.when(im.negate(full)):
-            for count in [batch % rows] if isinstance(batch, int) else range(1, rows):
-                with b.when(isinstance(batch, int) or im.compare(left, "==", count)):
-                    self._turn(direction, first, count, piece, turn)
+    def _items(self, direction, first: im.Index, count: im.Index, piece: Piece, turn: im.Index) -> None:
+        """A round of a step for the `count` items of a group, of which `first` is the first."""
+        rows, batch = self.rounds.rows, self.batch
+        if rows == 1 or self.b.divides(rows, batch):
+            sizes = [rows]
+        else:
+            sizes = [rows, batch % rows] if isinstance(batch, int) else list(range(1, rows + 1))
+        for size in sizes:
+            with self.b.when(len(sizes) == 1 or im.compare(count, "==", size)):
+                self._turn(direction, first, size, piece, turn)
 
     def _turn(self, direction, first: im.Index, count: int, piece: Piece, turn: im.Index) -> None:
         """A round of a step of `count` items; beyond a row's length y is zero."""
