@@ -37,6 +37,8 @@ GAIN = 1.1  # that gathering must promise
 GATHERED = 1.07  # what reading gathered windows costs the products
 LEAST_GROUP = 4  # tiles of Fourier transforms: in groups 5×5 over 14² took 0.93 of the time, 9×9 over 56² 0.76
 LEAST_TILES = 6  # that make the products' register tiles worth their weights
+LEAST_STREAMED = 5  # the same where larger tiles do fewer multiplications for weights that are read anew
+FAR_BYTES = 16 << 20  # of spectra that stay in the last cache beside the images: 32×32 over 224² took 1.25 of the time
 WHOLE_TILES = 12  # tiles that do so in Winograd's groups
 ENOUGH_TILES = 14  # together, for which weights are worth reading from L2
 LEAST_FREE = 24  # of groups over images of free sizes, where L2 has no room for the weights
@@ -157,7 +159,8 @@ def fft(shape: Shape, tile: FftTile, machine: Machine) -> float:
     group = fft_group(shape, tile, target)
     spectra = spectra_bytes(tile.points, tiles, shape)
     moving = machine.moving(spectra, spectra <= NEAR * target.l2_bytes or group > 0)
-    return OPERATION * transforms + moving + machine.products(tiles, tile.points, shape, group if shape.free else 0)
+    anew = group if shape.free or spectra > FAR_BYTES else 0
+    return OPERATION * transforms + moving + machine.products(tiles, tile.points, shape, anew)
 
 
 def spectra_bytes(points: int, tiles: int, shape: Shape) -> int:
@@ -179,13 +182,13 @@ def winograd_group(shape: Shape, tile: int, target: Any) -> int:
 
 def fft_group(shape: Shape, tile: FftTile, target: Any) -> int:
     """Tiles that go through all three steps together, beside the weights in L2; 0: those are too large, or tiles are so
-    few that all of them are hardly more than a group. Of images of free sizes always as many as L2 has room for, beside
-    weights or not."""
-    one = spectra_bytes(tile.points, 1, shape)
+    few that all of them are hardly more than a group. Of images of free sizes, and of spectra that leave the last
+    cache, always as many as L2 has room for, beside weights or not."""
+    one, tiles = spectra_bytes(tile.points, 1, shape), shape.images * dims.product(grid_of(shape, tile))
     room = target.l2_bytes * 3 // 4 - 4 * tile.points * shape.channels * shape.filters
-    if shape.free:
+    if shape.free or one * tiles > FAR_BYTES:
         return max(1, min(max(room, target.l2_bytes // 2) // one, MOST_FREE))
-    group = min(room // one, -(-shape.images * dims.product(grid_of(shape, tile)) // UNITS))
+    group = min(room // one, -(-tiles // UNITS))
     return group if room // one >= LEAST_TILES and group >= LEAST_GROUP else 0
 
 
@@ -209,7 +212,7 @@ def best_fft(shape: Shape, machine: Machine) -> tuple[float, FftTile]:
     """Of the tiles with about the lowest estimate the one with the smallest weights; for free sizes of those of which
     a few at least fit into L2, if there are any."""
     tiles = fft_tiles(shape.window)
-    small = [tile for tile in tiles if not shape.free or fft_group(shape, tile, machine.target) >= LEAST_TILES]
+    small = [tile for tile in tiles if not shape.free or fft_group(shape, tile, machine.target) >= LEAST_STREAMED]
     costs = [(fft(shape, tile, machine), tile) for tile in small or tiles]
     about = ABOUT * min(cost for cost, _ in costs)
     return min((pair for pair in costs if pair[0] <= about), key=lambda pair: (pair[1].points, pair[0]))

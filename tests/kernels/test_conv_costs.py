@@ -97,12 +97,21 @@ def test_usual_sizes(size, expected):
 
 @pytest.mark.parametrize("size, channels, window, extents, grouped", [
     (14, 32, 5, (8, 8), True), (7, 32, 5, (8, 8), False), (56, 16, 9, (16, 32), True), (14, 128, 5, (16, 16), False),
+    (56, 128, 5, (16, 16), False), (224, 128, 5, (16, 16), True),
 ])  # fmt: skip
 def test_fourier_tiles_go_in_groups_beside_weights_that_l2_holds(size, channels, window, extents, grouped):
-    """Over 7×7 there are 4 tiles, and a group would be one of them."""
+    """Over 7×7 there are 4 tiles, and a group would be one of them; spectra over 224×224 leave every cache."""
     shape = Shape(1, (size, size), (window, window), channels, channels)
     tile = FftTile(extents, (window, window))
     assert bool(conv_costs.fft_group(shape, tile, target_for("emeraldrapids", "x86_64"))) == grouped
+
+
+def test_fourier_tiles_of_large_images_are_those_of_free_sizes():
+    """Whose weights are read anew by each group: larger ones than those have no more than a few tiles."""
+    for cpu, extents in (("znver4", (16, 16)), ("emeraldrapids", (8, 16))):
+        machine = conv_costs.Machine(target_for(cpu, "x86_64"), 0)
+        shapes = [Shape(1, (224, 224), (5, 5), 32, 32, free) for free in (False, True)]
+        assert [conv_costs.best_fft(shape, machine)[1].extents for shape in shapes] == [extents] * 2
 
 
 def test_scratch_does_not_grow_with_images_of_free_sizes():
