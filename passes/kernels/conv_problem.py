@@ -13,7 +13,7 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import row_order, scalars
 from onnxc.passes.kernels.builder import KernelBuilder
-from onnxc.passes.kernels.contraction import Arithmetic
+from onnxc.passes.kernels.contraction import BLOCK, Arithmetic
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.row_order import RowOrder
@@ -50,6 +50,22 @@ class Conv:
     @property
     def taps(self) -> int:
         return dims.product(self.kernel)
+
+    @property
+    def taps_a_block(self) -> int:
+        """Taps whose terms are one block of the sum (contraction.BLOCK); with one channel and filter a group, where
+        they are several blocks, as many as end with an index of the window's first axis."""
+        if not (isinstance(self.channels, int) and self.channels):
+            return 1
+        inner = dims.product(self.kernel[1:])
+        if (
+            self.channels == self.filters == 1
+            and self.group > 1
+            and len(self.kernel) > 1
+            and inner <= BLOCK < self.taps
+        ):
+            return BLOCK // inner * inner
+        return max(1, BLOCK // self.channels)
 
     @property
     def dense(self) -> bool:

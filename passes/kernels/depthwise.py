@@ -2,7 +2,8 @@
 
 Loops: row → block of pixels → vector of channels → taps. That order keeps the input rows in cache (channels outside the
 pixels cost up to 1.9×). A column of x is loaded once for all pixels of the block that it touches. Taps outside x are
-left out, which changes no bit. Same order of summation as conv.py: taps in row-major order.
+left out, which changes no bit. Same order of summation as conv.py: taps in row-major order, in blocks
+(Conv.taps_a_block).
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from mlir import ir
 from mlir.dialects import arith, vector
 
 from onnxc.dialects import dims
-from onnxc.passes.kernels import contraction, pointers
+from onnxc.passes.kernels import contraction, pointers, scalars
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
@@ -39,8 +40,9 @@ class DepthwiseSchedule:
 
 
 def applies(p: Conv) -> bool:
-    """One block of terms: more of them are summed in several, by the general kernel."""
-    return p.channels == 1 and p.filters == 1 and p.group > 1 and p.taps <= contraction.BLOCK and not p.dense
+    """A block of terms ends with an index of the window's first axis (Conv.taps_a_block), if it is not the only one."""
+    whole = p.taps <= contraction.BLOCK or (dims.product(p.kernel[1:]) <= contraction.BLOCK and len(p.kernel) > 1)
+    return p.channels == 1 and p.filters == 1 and p.group > 1 and whole and not p.dense
 
 
 def choose(p: Conv, target) -> dict[str, int | str]:
@@ -162,15 +164,21 @@ class _Emitter:
         if p.padded:
             low = im.ceildiv(im.maximum(im.sub(0, corner), 0), step)
             high = im.minimum(extent, im.ceildiv(im.maximum(im.sub(self.size[axis], corner), 0), step))
-        return self.b.reduce(
-            low,
-            high,
-            1,
-            acc,
-            lambda i, *carried: self._taps(
-                [*position, i], [*at, im.add(corner, im.mul(i, step))], list(carried), count, left, edge, channel, mask
-            ),
-        )
+
+        def one(i: im.Index, *carried: ir.Value) -> list[ir.Value]:
+            place = [*at, im.add(corner, im.mul(i, step))]
+            return self._taps([*position, i], place, list(carried), count, left, edge, channel, mask)
+
+        if axis or p.taps <= contraction.BLOCK:
+            return self.b.reduce(low, high, 1, acc, one)
+        length = p.taps_a_block // (p.taps // extent)
+
+        def block(first: im.Index, *totals: ir.Value) -> list[ir.Value]:
+            start, end = im.maximum(low, first), im.minimum(high, im.add(first, length))
+            part = self.b.reduce(start, end, 1, [self.sums.zero()] * count, one)
+            return [scalars.add(t, s) for t, s in zip(totals, part, strict=True)]
+
+        return self.b.reduce(0, extent, length, acc, block)
 
     def _row_of_taps(
         self,

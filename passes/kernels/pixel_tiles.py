@@ -174,7 +174,7 @@ class PixelTiles:
         b, taps, channels = self.b, self.p.taps, self.channels
         count = rows * self.s.vectors
         zeros = [self.sums.zero()] * count
-        per_block = max(1, BLOCK // self.p.channels) if isinstance(self.p.channels, int) and self.p.channels else 1
+        per_block = self.p.taps_a_block
 
         def one_tap(tap: im.Index, *acc: ir.Value) -> list[ir.Value]:
             return self._add_tap(pixels, rows, tap, pixel, acc)

@@ -133,6 +133,9 @@ def test_conv(case, constant):
     dict(size=(90,), c=17, window=(75,), pads=[37, 37]),
     dict(size=(5, 150), c=17, window=(2, 53), pads=[1, 60, 0, 20], strides=[1, 2], dilations=[1, 2]),
     dict(size=(14, 13), c=17, window=(13, 13), pads=[6] * 4, images=2),
+    dict(size=(14, 13), c=17, window=(27, 31), pads=[13, 15, 13, 15]),
+    dict(size=(40, 33), c=17, window=(30, 21), pads=[0, 10, 0, 10]),
+    dict(size=(9, 8, 10), c=17, window=(9, 9, 9), pads=[4] * 6),
 ])  # fmt: skip
 def test_depthwise(case, constant):
     result = check(**case, m=case["c"], group=case["c"], constant=constant)
