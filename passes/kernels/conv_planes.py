@@ -38,6 +38,7 @@ from onnxc.passes.kernels.schedule_space import distinct, interleaved
 
 MOST_VECTORS = 8
 MOST_DEEP = 4  # rows of the result a unit: the copying is spread over them
+FEW_DEEP = 3  # of which no fewer are worth a row as a whole
 UNITS = 8  # at least, where there are so many rows: shared copying of four gains more (3×3/2 of 3 channels: 5 %)
 USUAL = 112  # pixels of a run where a run tells how many there are: more are several runs, of fewer it takes a part
 
@@ -63,8 +64,9 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
 
 
 def _run(p: Conv, width: int, lanes: int) -> int:
-    """Pixels a unit of a row of `width`, as many as a patch has room for; of a flat image, no more than are usual."""
-    runs = 1
+    """Pixels a unit of a row of `width`, as many as a patch has room for; no more than are usual of a flat image, and
+    where rows share some of x but it has no room for FEW_DEEP long ones (3×3/2 of 3 channels over 448²: 0.96)."""
+    runs = -(-width // USUAL) if _shares_rows(p) and patch_bytes(p, width, FEW_DEEP) > PATCH_BYTES else 1
     if is_flat(p):
         most = max([lanes, *(n for n in range(lanes, USUAL + 1, lanes) if patch_bytes(p, n) <= PATCH_BYTES)])
         runs = max(1, -(-width // most))
@@ -87,9 +89,14 @@ def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
     return distinct(first, interleaved(tiles, deep, runs))
 
 
+def _shares_rows(p: Conv) -> bool:
+    """Whether rows of the result that follow each other read some of x's rows together."""
+    return p.dilations[-2] == 1 and p.strides[-2] < p.kernel[-2]
+
+
 def _deep(p: Conv, run: int) -> int:
     """Rows of the result a unit: those that share rows of x, as far as the patch and the number of units allow."""
-    if p.dilations[-2] != 1 or p.strides[-2] >= p.kernel[-2]:
+    if not _shares_rows(p):
         return 1
     units = p.images * p.group * dims.product(p.out[:-1])
     most = units // UNITS if isinstance(units, int) else MOST_DEEP
