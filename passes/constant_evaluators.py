@@ -104,6 +104,20 @@ for _name, _function in {
     EVALUATORS[_name] = lambda op, *arrays, function=_function: np.asarray(function(*arrays))
 
 
+@evaluates("Gemm")
+def _gemm(op: Node, a: np.ndarray, b: np.ndarray, c: np.ndarray | None = None) -> np.ndarray:
+    elem, alpha, beta = a.dtype, op.attr("alpha", 1.0), op.attr("beta", 1.0)
+    a, b = a.T if op.attr("transA", 0) else a, b.T if op.attr("transB", 0) else b
+    if elem.itemsize < 4 and elem.kind not in "iu":
+        a, b = a.astype(np.float32), b.astype(np.float32)
+    total = np.matmul(a, b)
+    total = total if alpha == 1 else total * total.dtype.type(alpha)
+    if c is not None and beta != 0:
+        c = c.astype(total.dtype)
+        total = total + (c if beta == 1 else c * total.dtype.type(beta))
+    return total.astype(elem)
+
+
 @evaluates("Identity")
 def _identity(op: Node, x: np.ndarray) -> np.ndarray:
     return x

@@ -32,7 +32,7 @@ ALWAYS = 1 << 18
 LAZY = 1 << 20
 REFERENCE_LIMIT = 1 << 18  # bytes: some of the ReferenceEvaluator's loops run in Python
 WEIGHTED = frozenset(("onnx.Conv", "onnx.ConvTranspose", "onnx.Gemm", "onnx.MatMul"))
-WORK_LIMIT = 1 << 28  # multiply-adds of a MatMul
+WORK_LIMIT = 1 << 28  # multiply-adds of a product
 
 Source = Callable[[], np.ndarray]
 
@@ -155,9 +155,9 @@ class _Folder:
             return False
         if name in REFERENCE and read + sum(made) > REFERENCE_LIMIT:
             return False
-        if name == "MatMul":
-            inner, numel = Tensor.of(op.operands[0].type).dims[-1], Tensor.of(op.results[0].type).numel
-            return inner * numel <= WORK_LIMIT
+        if name in ("MatMul", "Gemm"):
+            inner = Tensor.of(op.operands[0].type).dims[0 if OnnxOp(op).attr("transA", 0) else -1]
+            return inner * Tensor.of(op.results[0].type).numel <= WORK_LIMIT
         return True
 
     def _accept(self, op: ir.Operation, results: list[np.ndarray]) -> bool:
