@@ -17,9 +17,9 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import pointers, scalars
 from onnxc.passes.kernels.builder import KernelBuilder
-from onnxc.passes.kernels.gates import Gates
+from onnxc.passes.kernels.gates import ROUNDS, Gates
 from onnxc.passes.kernels.kernel_function import KernelFunction, Launch
-from onnxc.passes.kernels.recurrent_cells import Cells, Row, Rows
+from onnxc.passes.kernels.recurrent_cells import Cells, Row, Rows, fits
 from onnxc.passes.kernels.recurrent_rounds import Rounds
 from onnxc.passes.kernels.reduce import lane_mask
 
@@ -33,13 +33,16 @@ MULTIPLY = 12  # ps that a row takes to multiply by it
 def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     """`rows`: items of the batch that share a pass over the weights; `group`: blocks of hidden units a piece, so that
     half of the registers are sums, which hides latency, in each of a step's rounds (an RNN of 256 units and one item
-    takes 1.8 times as long with 16 sums in as many streams of weights as with 4)."""
-    gates, registers = Gates(kernel.root), target.vector_registers
+    takes 1.8 times as long with 16 sums in as many streams of weights as with 4), but rather one pass over the weights
+    with a block less than two."""
+    rounds, registers = ROUNDS[Gates(kernel.root).cell], target.vector_registers
     batch = Tensor.of(kernel.root.operands[0].type).dims[1]
     most = min(MOST_ROWS, (registers - 1) // 2 - 1)
     rows = -(-batch // -(-batch // most)) if isinstance(batch, int) and batch else min(FREE_ROWS, most)
-    sums, fewest = registers // 2, 1 if gates.cell == "GRU" else gates.count
-    return {"group": max(1, min(sums // gates.count, -(-sums // (rows * fewest)), STREAMS)), "rows": rows}
+    group = min(STREAMS, -(-(registers // 2) // (rows * min(rounds))))
+    if group > 2 and not fits(rows, group * max(rounds), registers):
+        group -= 1
+    return {"group": group, "rows": rows}
 
 
 def launch(kernel: KernelFunction) -> Launch:

@@ -42,6 +42,11 @@ class Rows:
     number: Callable[[ir.Value], Row]
 
 
+def fits(rows: int, weights: int, registers: int) -> bool:
+    """Whether registers hold all sums, the rows' h or the weights, whatever are fewer, and one of the others."""
+    return rows * weights + min(rows, weights) + 1 <= registers
+
+
 class Cells:
     """The operands of one kernel.recurrent, and what its cell makes of them.
 
@@ -100,13 +105,9 @@ class Cells:
 
     def _gates_a_pass(self, rows: int, count: int, gates: int) -> int:
         """How many gates' sums a pass over the weights makes, in as few passes as registers allow, of equal length."""
-        fitting = [n for n in range(1, gates + 1) if self._fits(rows, count * n)]
+        fitting = [n for n in range(1, gates + 1) if fits(rows, count * n, self.b.target.vector_registers)]
         passes = -(-gates // max(fitting, default=1))
         return -(-gates // passes)
-
-    def _fits(self, rows: int, weights: int) -> bool:
-        """Whether registers hold all sums, the rows' h or the weights, whatever are fewer, and one of the others."""
-        return rows * weights + min(rows, weights) + 1 <= self.b.target.vector_registers
 
     def _product(
         self, direction: im.Index, block: im.Index, count: int, gates: list[int], sources: list[ir.Value]
