@@ -38,7 +38,7 @@ LEAST_FILTERS = 64  # of a slice: each slice copies the windows anew
 @dataclass(frozen=True)
 class Im2colSchedule(TileColumns):
     """Register tile `rows` pixels × `vectors` of `lanes` filters; `group` row tiles a block, `slices` of the filters;
-    `prefetch`: how far ahead weights are asked for (prefetching.prefetch_panels)."""
+    `prefetch`: how far ahead weights are asked for (prefetching.Panels.ask)."""
 
     rows: int
     vectors: int

@@ -35,7 +35,7 @@ WORTH_COPYING = 24  # rows that make a copy of B pay
 @dataclass(frozen=True)
 class MatmulSchedule(TileColumns):
     """Register tile `rows` × `vectors` of `lanes`; `group` row tiles a unit; `packed`: B lies in panels; `prefetch`:
-    how far ahead they are asked for (prefetching.prefetch_panels; of a copied B, a panel); `chunk`: terms that all
+    how far ahead they are asked for (prefetching.Panels.ask; of a copied B, a panel); `chunk`: terms that all
     row tiles of a unit go through before the next ones, their sums kept on the stack (0: all at once); `copied`: a
     unit first copies its panel of B (or a chunk) to the stack; `panel`: the columns of a panel, 0: the tile's;
     `unroll`: terms a step of the inner loop; `order`: "rows" has a group of rows go through all panels before the next,

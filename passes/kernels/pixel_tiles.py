@@ -28,7 +28,7 @@ from onnxc.passes.kernels.register_tiles import TileColumns
 @dataclass(frozen=True)
 class ConvSchedule(TileColumns):
     """Register tile `rows` pixels × `vectors` of `lanes` filters; `group` row tiles a unit; `packed`: weights in
-    panels; `prefetch`: how far ahead they are asked for (prefetching.prefetch_panels); `panel`: the columns of a panel,
+    panels; `prefetch`: how far ahead they are asked for (prefetching.Panels.ask); `panel`: the columns of a panel,
     0: the tile's; `unroll`, `order`, `apart`: as MatmulSchedule's."""
 
     rows: int

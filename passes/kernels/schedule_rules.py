@@ -28,7 +28,7 @@ Schedule = Mapping[str, int | str]
 Rules = Mapping[str, Collection[int | str]]
 
 MOST_GROUP = 1 << 20
-MOST_AHEAD = 256
+MOST_AHEAD = 1024
 UNROLLED = (1, 2, 4)
 LOOPS: Rules = {"unroll": UNROLLED, "order": ("rows", "columns"), "apart": (0, 1)}
 

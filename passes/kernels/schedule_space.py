@@ -19,7 +19,7 @@ Schedule = dict[str, "int | str"]
 
 TILES = 7  # of the register tiles that the cost model ranks
 UNROLLED = (1, 2, 4)
-DISTANCES = (0, 1, 16, 32, 64, 128)
+DISTANCES = (256, 0, 64, 1, 128, 32, 16)  # early and late in turn
 CHUNKS = (0, 512, 1024, 2048)
 
 
@@ -52,17 +52,17 @@ def regrouped(first: Mapping, schedule: Schedule) -> Schedule:
 
 
 def blocks(first: Schedule) -> list[Schedule]:
-    """Other cache blocks, prefetch distances and chunks with the same register tile."""
-    found = []
-    if "group" in first:
-        found += [first | {"group": max(1, group)} for group in scaled(first["group"], (2, 0.5, 4, 0.25))]
+    """Other cache blocks, prefetch distances and chunks with the same register tile, one of each sort in turn."""
+    sorts: list[list[Schedule]] = []
     if first.get("packed") and "prefetch" in first:
-        found += [first | {"prefetch": distance} for distance in DISTANCES]
+        sorts.append([first | {"prefetch": distance} for distance in DISTANCES if distance != first["prefetch"]])
+    if "group" in first:
+        sorts.append([first | {"group": max(1, group)} for group in scaled(first["group"], (2, 0.5, 4, 0.25))])
     if first.get("packed") == 0 and "copied" in first:
-        found.append(first | ({"copied": 0, "chunk": 0} if first["copied"] else {"copied": 1}))
+        sorts.append([first | ({"copied": 0, "chunk": 0} if first["copied"] else {"copied": 1})])
     if "chunk" in first:
-        found += [first | {"chunk": chunk} for chunk in CHUNKS]
-    return found
+        sorts.append([first | {"chunk": chunk} for chunk in CHUNKS if chunk != first["chunk"]])
+    return list(interleaved(*sorts))
 
 
 def unrolled(first: Schedule) -> list[Schedule]:

@@ -60,6 +60,17 @@ def test_a_core_that_reads_ahead_is_asked_where_multiply_adds_bind():
     assert found["prefetch"] == 16
 
 
+def test_two_tiles_ask_far_ahead_of_a_core_that_reads_ahead():
+    """More ask for shares of the next panel, on any core."""
+    found = {(cpu, rows): matmul.choose(kernel(rows, 768, 3072, 1), target_for(cpu, "x86_64"))
+             for cpu in ("znver4", "emeraldrapids") for rows in (16, 28, 32)}  # fmt: skip
+    two = {key for key, s in found.items() if s["group"] == 2}
+    assert two >= {("znver4", 16), ("emeraldrapids", 16)} and len(two) < len(found)
+    for (cpu, rows), schedule in found.items():
+        far = cpu == "znver4" and (cpu, rows) in two
+        assert schedule["prefetch"] == (2 * prefetching.EARLY if far else 1)
+
+
 @pytest.mark.parametrize("cpu", CPUS)
 @pytest.mark.parametrize("side", [5, 7, 10, 14, 28, 56])
 @pytest.mark.parametrize("channels, filters", [(128, 128), (256, 512), (64, 256)])
