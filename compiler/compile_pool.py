@@ -52,6 +52,7 @@ class CompilePool:
         self.target = target
         self.processes = processes or len(os.sched_getaffinity(0))
         self.cache = cache
+        self.built = 0  # jobs that no cache had
 
     def map(self, build: Build, jobs: Sequence[Job], told: Told | None = None) -> list[bytes]:
         """`build(job, target)` of every job, in their order, from the cache where it was made before.
@@ -89,6 +90,7 @@ class CompilePool:
             missing.append(job)
         missing.sort(key=lambda job: -len(job.text))  # the longest first, so that none is left alone at the end
         for job, result in self._build(build, missing):
+            self.built += 1
             if self.cache is not None and isinstance(result, bytes):
                 self.cache.put(keys.get(job, ""), result)
             yield job, result

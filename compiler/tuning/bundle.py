@@ -91,6 +91,12 @@ class BundleWriter:
 
     def __init__(self, pool: CompilePool, threads: int, cold_bytes: int, form: str = "library") -> None:
         self.pool, self.threads, self.cold_bytes, self.form = pool, threads, cold_bytes, form
+        self._seconds, self._built = 0.0, 0
+
+    @property
+    def pace(self) -> float:
+        """Seconds that compiling one more kernel takes, by those so far that no cache had; 0: none yet."""
+        return self._seconds / self._built if self._built else 0.0
 
     def estimate(self, task: Task) -> float:
         """Nanoseconds of a run of the model that go into a task, by the kernels' own estimates; 0: not to be built."""
@@ -145,6 +151,7 @@ class BundleWriter:
     def _compile(self, jobs: Sequence[Job], until: float) -> dict[str, bytes]:
         """Objects by name; what cannot be compiled, or not in time, is left out."""
         done: dict[str, bytes] = {}
+        start, before = time.monotonic(), self.pool.built
         try:
             self._stream(jobs, until, done)
         except CompilerBug:  # one of them is to blame: the others are kept
@@ -152,6 +159,11 @@ class BundleWriter:
                 if job.name not in done:
                     with contextlib.suppress(OnnxcError, CompilerBug):
                         self._stream([job], until, done)
+        if self.pool.built > before:
+            self._seconds, self._built = (
+                self._seconds + time.monotonic() - start,
+                self._built + self.pool.built - before,
+            )
         return done
 
     def _stream(self, jobs: Sequence[Job], until: float, done: dict[str, bytes]) -> None:

@@ -83,12 +83,8 @@ class Search:
         self.writer, self.runner, self.folder = writer, runner, folder
         self.found, self.told = found, told
         self.states: list[State] = []
-        self.rejected = 0
+        self.measured = self.rejected = 0
         self._bundles = 0
-
-    @property
-    def measured(self) -> int:
-        return sum(state.measured for state in self.states)
 
     @property
     def saved(self) -> float:
@@ -101,8 +97,7 @@ class Search:
         """
         if not tasks:
             return
-        self._profile(tasks, until)
-        states = [_begin(task, known(task)) for task in sorted(tasks, key=lambda t: -t.weight) if task.ns]
+        states = [_begin(task, known(task)) for task in sorted(self.timed(tasks, until), key=lambda t: -t.weight)]
         before = {state.task.problem: state for state in self.states}
         for state in states:  # of a problem that comes again what it has gained so far counts
             if (earlier := before.pop(state.task.problem, None)) is not None:
@@ -123,13 +118,14 @@ class Search:
                 if not state.done:
                     queue.append(state)
 
-    def _profile(self, tasks: Sequence[Task], until: float) -> None:
+    def timed(self, tasks: Sequence[Task], until: float) -> list[Task]:
         """Times problems with the heuristic's choice, those that are estimated to take the most time first.
 
-        What cannot be run, or not before `until`, has no time, and is left.
+        What cannot be run, or not before `until`, has no time, and is left out.
         """
-        self.told("timing what there is")
-        order = sorted(tasks, key=self.writer.estimate, reverse=True)
+        order = sorted((task for task in tasks if not task.ns), key=self.writer.estimate, reverse=True)
+        if order:
+            self.told("timing what there is")
         while order and time.monotonic() < until:
             some, order = order[:PROFILED], order[PROFILED:]
             portions = [Portion(task, sorted({0, task.reference})) for task in some]
@@ -144,6 +140,7 @@ class Search:
                     task.ns = result["default_ns"]
                 elif numbers or not late:
                     self.told(f"left out: {task.signature}: {result['error']}")
+        return [task for task in tasks if task.ns]
 
     def _send(self, state: State, until: float) -> tuple[Future[Results], list[int]] | None:
         """Starts measuring the next candidates of a problem; None: there was no time to compile the first ones."""
@@ -155,6 +152,7 @@ class Search:
         flight = None
         if taken and not (time.monotonic() > until and set(taken).isdisjoint(fresh)):
             state.measured += len(set(taken) & set(fresh))
+            self.measured += len(set(taken) & set(fresh))
             state.waiting += [n for n in fresh if n not in taken and time.monotonic() > until]
             flight = self.runner.submit(folder), taken
         shutil.rmtree(folder)

@@ -33,7 +33,7 @@ from onnxc.tuning.search import Search, State
 from onnxc.tuning.tasks import Candidate, Task
 from onnxc.tuning.time_limit import TimeIsUp, TimeLimit
 from onnxc.tuning.turns import turn_tasks
-from onnxc.tuning.whole_model import Comparison, compare, compile_both
+from onnxc.tuning.whole_model import Comparison, compare, compile_both, seconds_a_run
 from onnxc.tuning.whole_program import comparison_of, whole_task
 
 NEAR = 1.25  # times as slow as the best: an algorithm that may be the best with tuned kernels
@@ -44,8 +44,10 @@ FOR_FUSION = 0.1  # of the time, at most, for where kernels end, and as much for
 FUSION = 1.5  # seconds a kernel, or a chain
 FOR_COMPARISON = 0.2  # of the time, and not more than …
 LONGEST_COMPARISON = 30.0  # seconds
-COMPARISON = 5.0  # seconds that running both takes
-COMPILATIONS = 8  # … and compiling both, times as long as taking the model to level kernels
+COMPARISON = 8.0  # seconds that running both takes
+RUNS = 3  # a block of the comparison at least
+MOST_ROUNDS = 30  # of the comparison
+COMPILATIONS = 8  # … and compiling both but for their kernels, times as long as taking the model to level kernels
 START = 1.0  # seconds until two processes have loaded a model
 FEW = 4  # rounds of the comparison where time is nearly out
 CLEAR = 1.05  # a gain that is beyond what cannot be seen in a kernel by itself
@@ -79,7 +81,8 @@ class Tuner:
         self.target = target_for(options.mcpu, options.target)
         self.pool = CompilePool(self.target, options.jobs, cache=user_cache(enabled=options.cache))
         self.start = time.monotonic()
-        self.budget = 0.0
+        self.budget = self.lowering = 0.0  # `lowering`: seconds that it takes to have the model's `kernels`
+        self.kernels = 0
         self.search: Search | None = None
         self.runner: Runner | None = None
         self.uncompared = "there was no time left"  # why the whole was not measured
@@ -102,24 +105,26 @@ class Tuner:
         plain = self._lower(Records(), self.end)
         if not self.output.exists():
             self._write()  # so that whatever ends this from now on, there is a file
-        needed = COMPARISON + COMPILATIONS * (time.monotonic() - self.start)
-        end = self.end - min(LONGEST_COMPARISON, FOR_COMPARISON * self.budget, needed)
+        self.lowering, self.kernels = time.monotonic() - self.start, len(plain.functions)
         self.search = search = Search(self.writer(plain, runner.form), runner, folder, self._found, self._told)
-        algorithms = self._algorithms(Records(), end)
-        search.explore(algorithms.tasks(), min(end, self.start + FOR_ALGORITHMS * self.budget), self._known)
+        algorithms = self._algorithms(Records(), self.end_of_search)
+        until = min(self.end_of_search, self.start + FOR_ALGORITHMS * self.budget)
+        search.explore(algorithms.tasks(), until, self._known)
         near = {s.task.signature: s.rivals(NEAR)[:1] for s in search.states}
         near = {signature: rivals for signature, rivals in near.items() if rivals}
-        left = end - time.monotonic()
-        self._kernels(search, end - (FOR_RIVALS * left if near else 0.0))
+        self._kernels(search, FOR_RIVALS if near else 0.0)
         if near:
-            self._again(search, algorithms, near, end)
+            self._again(search, algorithms, near, self.end_of_search)
 
-    def _kernels(self, search: Search, end: float) -> None:
-        """The schedules of kernels as they are fused, where these kernels end, and who takes turns."""
-        lowered = self._lower(self._found_so_far("algorithm", "fusion"), end)
+    def _kernels(self, search: Search, share: float) -> None:
+        """The schedules of kernels as they are fused, where these kernels end, and who takes turns; `share` of the time
+        is left to others."""
+        lowered = self._lower(self._found_so_far("algorithm", "fusion"), self.end_of_search)
+        tasks = search.timed(kernel_tasks(lowered), self.end_of_search)
+        end = self.end_of_search - share * (self.end_of_search - time.monotonic())
         ends, chains = len(fusion_tasks(lowered)), len(turn_tasks(lowered))
         for_ends, for_turns = (min(FOR_FUSION * self.budget, count * FUSION) for count in (ends, chains))
-        search.explore(kernel_tasks(lowered), end - for_ends - for_turns, self._known)
+        search.explore(tasks, end - for_ends - for_turns, self._known)
         if ends:
             self._ends(search, end - for_turns)
         if chains:
@@ -167,6 +172,13 @@ class Tuner:
     @property
     def end(self) -> float:
         return self.start + self.budget
+
+    @property
+    def end_of_search(self) -> float:
+        """When both models are to be compiled, at the pace of the candidates so far, and compared."""
+        pace = self.search.writer.pace if self.search is not None else 0.0
+        needed = START + COMPARISON + COMPILATIONS * self.lowering + 2 * self.kernels * pace
+        return self.end - min(LONGEST_COMPARISON, FOR_COMPARISON * self.budget, needed)
 
     def write_bundle(self, folder: Path, budget: float, form: str = "library") -> int:
         """Writes all problems, the convolutions and the kernels as records have it so far, as the output: a bundle, a
@@ -264,9 +276,14 @@ class Tuner:
         tuned, untuned = compile_both(self.model, folder, options, self.records, TimeLimit(self.end - START))
         session = InferenceSession(str(untuned), threads=1)
         feeds = complete_feeds(session.get_inputs(), {}, self.options.dims, 0)
-        plan = Plan(self.threads)
-        rounds = int((self.end - time.monotonic()) / (2 * plan.block_seconds))
-        return compare(tuned, untuned, feeds, replace(plan, rounds=max(FEW, min(plan.rounds, rounds))), self.progress)
+        return compare(tuned, untuned, feeds, self._plan(seconds_a_run(session, feeds)), self.progress)
+
+    def _plan(self, seconds: float) -> Plan:
+        """Of comparing models that run for so many seconds: blocks in which what the other left in caches counts
+        little, and as many rounds as there is time for."""
+        block = max(Plan.block_seconds, RUNS * seconds)
+        rounds = int((self.end - time.monotonic()) / (2 * (block + seconds)))
+        return Plan(self.threads, max(FEW, min(MOST_ROUNDS, rounds)), block)
 
     def _compare_there(self, runner: Runner, folder: Path) -> Comparison | None:
         untuned = self._lower(Records(), self.end)

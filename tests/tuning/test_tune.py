@@ -15,10 +15,16 @@ import numpy as np
 import pytest
 
 import onnxc
+from onnxc.bench import Plan
+from onnxc.cache import ObjectCache
+from onnxc.compile_pool import CompilePool
 from onnxc.options import Options
 from onnxc.targets import target_for
 from onnxc.tuning import tune, whole_model
+from onnxc.tuning.bundle import BundleWriter, Portion
 from onnxc.tuning.command import _shapes
+from onnxc.tuning.extraction import lower
+from onnxc.tuning.problems import kernel_tasks
 from onnxc.tuning.records import Record, Records
 from onnxc.tuning.runners import runner_for
 from onnxc.tuning.tune import Tuner
@@ -126,6 +132,41 @@ def test_what_makes_the_model_slower_is_dropped(
     summary = tuner._finish(tmp_path)
     assert (len(summary.records), summary.dropped, summary.comparison.ratio) == (kept, dropped, ratios[len(ratios) - 1])
     assert next(measured, None) is None
+
+
+def test_the_comparison_has_time(tmp_path: Path) -> None:
+    """As much as compiling both models takes at the pace of the candidates so far, and a share of the budget at most."""
+    tuner = Tuner(tmp_path / "m.onnx", OPTIONS, Records(), tmp_path / "r.jsonl")
+    tuner.start, tuner.budget, tuner.lowering, tuner.kernels = 100.0, 100.0, 0.25, 30
+    writer = SimpleNamespace(pace=0.1)
+    assert tuner.end_of_search == 200 - tune.START - tune.COMPARISON - tune.COMPILATIONS * 0.25
+    tuner.search = SimpleNamespace(writer=writer)
+    assert tuner.end_of_search == 200 - tune.START - tune.COMPARISON - tune.COMPILATIONS * 0.25 - 6
+    writer.pace = 9.0
+    assert tuner.end_of_search == 200 - tune.FOR_COMPARISON * 100
+
+
+def test_the_comparison_of_slow_models_has_long_blocks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of several runs each, and as many rounds as there is time for, within reason."""
+    tuner = Tuner(tmp_path / "m.onnx", OPTIONS, Records(), tmp_path / "r.jsonl", threads=2)
+    tuner.start, tuner.budget = 100.0, 20.0
+    monkeypatch.setattr(tune.time, "monotonic", lambda: 110.0)
+    assert tuner._plan(0.1) == Plan(2, 12, tune.RUNS * 0.1)
+    assert tuner._plan(1e-4) == Plan(2, tune.MOST_ROUNDS, Plan.block_seconds)
+    assert tuner._plan(9.0).rounds == tune.FEW
+
+
+def test_the_pace_is_that_of_what_no_cache_had(model: Path, tmp_path: Path) -> None:
+    tasks = kernel_tasks(lower(model, OPTIONS))
+    for task in tasks:
+        del task.candidates[2:]
+    writers = [
+        BundleWriter(CompilePool(target_for("native"), cache=ObjectCache(tmp_path / "cache")), 1, 0) for _ in "ab"
+    ]
+    for i, writer in enumerate(writers):
+        assert writer.pace == 0
+        writer.write(tmp_path / str(i), [Portion(task, range(2)) for task in tasks])
+    assert (writers[0].pool.built, writers[1].pool.built) == (4, 0) and writers[0].pace > 0 == writers[1].pace
 
 
 def test_records_are_not_lost(model: Path, tmp_path: Path) -> None:
