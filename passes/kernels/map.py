@@ -1,22 +1,29 @@
 """Kernel kind `map`: each element of the result is evaluated alone; loops are scalar, LLVM vectorises the innermost.
 
+It unrolls one of few elements, though, and takes the loop around it for vectors, which it scatters element by element:
+rows of a few whole vectors are vectors here already.
+
 Dims that all operands treat alike are merged first, so that a chain over equal shapes is one long loop. A transposition
 that moves the innermost axis has loops of its own (transposition.py).
 """
 
 from __future__ import annotations
 
+from mlir import ir
+
 from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
+from onnxc.passes.kernels import contraction, transposition
 from onnxc.passes.kernels import index_math as im
-from onnxc.passes.kernels import transposition
 from onnxc.passes.kernels.builder import KernelBuilder
-from onnxc.passes.kernels.evaluate import Evaluator
+from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import ELEMENT, KernelFunction, Launch
 from onnxc.passes.lowering.registry import ELEMENTWISE
 
 # Merged leading dims are enough for any split once they count this many rows.
 ROWS = 32
+# Vectors of a row up to which LLVM is not left to find them.
+SHORT = 4
 
 
 def merged_axes(kernel: KernelFunction) -> list[list[int]]:
@@ -105,11 +112,27 @@ def _nest(
     b: KernelBuilder, ev: Evaluator, groups: list[list[int]], sizes: list[im.Index], point: list[im.Index]
 ) -> None:
     if len(point) < len(sizes):
-        with b.loop(0, sizes[len(point)]) as i:
+        width = _row_lanes(b, groups, sizes) if len(point) == len(sizes) - 1 else 1
+        with b.loop(0, sizes[len(point)], width) as i:
             _nest(b, ev, groups, sizes, [*point, i])
         return
     full: list[im.Index] = [0] * sum(map(len, groups))
     for group, i in zip(groups, point, strict=True):
         full[group[-1]] = i  # a merged loop runs along the innermost axis, whose stride is the whole group's
+    width = _row_lanes(b, groups, sizes)
     with ev.scope():
-        b.outputs[0].store(ev.at(b.kernel.results[0], full), full)
+        lanes = Lanes(width, len(full) - 1) if width > 1 else Lanes()
+        b.outputs[0].store_vector(ev.at(b.kernel.results[0], full, lanes), b.outputs[0].offset(full))
+
+
+def _row_lanes(b: KernelBuilder, groups: list[list[int]], sizes: list[im.Index]) -> int:
+    """Elements that a step of the innermost loop takes: a vector where it is short and has whole ones, of f32 alone."""
+    kernel, lanes, row = b.kernel, contraction.arithmetic("f32", b.target).lanes, sizes[-1]
+    whole = isinstance(row, int) and 0 < row <= SHORT * lanes and row % lanes == 0
+    if not whole or len(sizes) == 1 or len(groups[-1]) > 1:
+        return 1
+    values = [*kernel.operands, *(r for op in kernel.ops for r in op.results)]
+    tensors = [Tensor.of(v.type) for v in values if not isinstance(v.type, ir.NoneType)]
+    plain = all(op.name in ELEMENTWISE or op.name in ("Constant", "None") for op in kernel.ops)
+    known = all(t.elem == "f32" and (not t.shape or t.shape[-1] in (1, row)) for t in tensors)
+    return lanes if plain and known else 1
