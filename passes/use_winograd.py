@@ -13,7 +13,7 @@ F(4×4) does 4 times fewer multiplications on 4 times the weights, F(2×2) 2.25 
 weighs arithmetic against reading the weights, which is slower where the whole model's do not stay in cache. What
 another variant has stored of the weights is taken where it is estimated to be about as fast (conv_costs.SHARED), so
 that an artefact holds them once.
-Other bits than the direct sum (2.1 and 0.7 times its error), so never with `strict`. An op's attribute `algorithm`
+Other bits than the direct sum (errors: winograd_points.py), so never with `strict`. An op's attribute `algorithm`
 (conv_algorithms.py) goes before the estimate. Keeps: everything else.
 """
 

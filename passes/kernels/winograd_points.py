@@ -1,7 +1,8 @@
 """Winograd's minimal filtering F(m×m, 3×3): the transforms of weights, inputs and outputs in one dimension.
 
-F(2) with points 0, ±1, ∞; F(4) with 0, ±√½, ±√2, ∞, which errs half as much as the usual 0, ±1, ±2 (2.1× the direct
-sum's error; F(2): 0.7×).
+F(2) with points 0, ±1, ∞; F(4) with 0, ±√½, ±√2, ∞, which errs half as much as the usual 0, ±1, ±2. Rms errors in units
+of the direct sum's, of 64, 128 and 512 channels: F(2) 0.7, 0.9, 1.7, F(4) 2.1, 2.8, 5.2 (direct sums of many channels
+are added up in parts, so they err less); at most 5e-6 of the scale.
 """
 
 from __future__ import annotations
