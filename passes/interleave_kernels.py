@@ -42,6 +42,7 @@ from onnxc.passes.row_turns import (
     plan_words,
     restore,
     shorten,
+    usual_cuts,
 )
 
 
@@ -67,21 +68,21 @@ def groups_that_take_turns(program: Program, kernels: Mapping[str, KernelFunctio
 
 
 def _after(program: Program, chain: Chain) -> Sequence[int]:
-    """The calls after which a record lets the chain fall apart."""
-    choices = program.options.choices
+    """The calls after which the chain falls apart, by a record where there is one."""
+    choices, less = program.options.choices, program.options.objective == "memory"
+    usual = () if less else usual_cuts(chain, program.options.target)
     if choices is None or any(turn.wanted for turn in chain):
-        return ()
+        return usual
     signatures = program.notes["signatures"]
     signature = chain_signature([signatures[callee_of(turn.call)] for turn in chain])
     after = choices.turns(signature)
     if not after:
-        return ()
+        return usual if after is None else ()
     if list(after) != sorted(set(after)) or not 0 <= after[0] <= after[-1] < len(chain) - 1:
         place = choices.origin(signature, "turns")
         why = f"of {len(chain)} kernels it falls apart after some of 0 … {len(chain) - 2}, in order, each named once"
         program.warnings.append(f"{place}: {why}: the heuristic decides who takes turns: {signature}")
-        return ()
-    less = program.options.objective == "memory"
+        return usual
     where = ", ".join(map(str, after))
     told = "takes turns, which takes less memory" if less else f"falls apart after {where} by a record"
     program.log.append(("interleave_kernels", f"{told}: {signature}"))

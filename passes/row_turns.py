@@ -26,6 +26,7 @@ from onnxc.passes.overrides import ALWAYS, APART, NEVER, asked, overrides
 
 LARGE = 2  # what takes more than this part of L2 is read from L3: it was followed there by what else was written
 ROOM = 2  # the part of L2 that a thread's buffers and all weights may take
+ROOM_OF_MORE = 8  # of three kernels and more, where hardware reads ahead (`usual_cuts`)
 WORD = 8
 
 
@@ -163,9 +164,24 @@ def groups_of(chain: Chain, after: Sequence[int], l2: int) -> list[tuple[Chain, 
     return [(group, _plan_of(group, l2) if len(group) > 1 else None) for group in groups]
 
 
-def _plan_of(chain: Chain, l2: int) -> BandPlan | None:
-    """None where the buffers would take too much of L2."""
-    room = l2 // ROOM - sum(turn.constants for turn in chain)
+def usual_cuts(chain: Chain, target) -> tuple[int, ...]:
+    """The calls after which a chain falls apart where nothing has been measured.
+
+    A core that `reads_ahead` has what lies in L3 soon enough, and gains by long chains only where little waits in L2:
+    on Zen 4 (1 MB), with the first kernel apart, an inverted residual of 24 and 144 channels over 56² takes 0.93 of the
+    time, a face detector 0.91, mobilenetv2 0.99.
+    """
+    first = 0
+    while target.core.reads_ahead and len(chain) - first > 2 and not any(turn.wanted for turn in chain):
+        if _plan_of(chain[first:], target.l2_bytes, ROOM_OF_MORE) is not None:
+            break
+        first += 1
+    return tuple(range(first))
+
+
+def _plan_of(chain: Chain, l2: int, part: int = ROOM) -> BandPlan | None:
+    """None where the buffers would take more than this part of L2."""
+    room = l2 // part - sum(turn.constants for turn in chain)
     return band_plan([turn.order for turn in chain], [turn.width for turn in chain[:-1]], room)
 
 

@@ -22,6 +22,7 @@ from onnxc.passes.row_turns import (
     plan_words,
     restore,
     shorten,
+    usual_cuts,
 )
 from onnxc.passes.signatures import kernel_signature
 from onnxc.tuning import extraction
@@ -56,8 +57,10 @@ def _signature(chain: Chain, kernels: Mapping[str, KernelFunction]) -> str:
 
 def _task(lowered: Lowered, chain: Chain, signature: str, alone: Mapping[str, str]) -> Task:
     calls = extraction.Chain(lowered, [turn.call for turn in chain])
-    l2 = lowered.program.options.target.l2_bytes
-    candidates = [_candidate(chain, calls.calls, after, l2, alone) for after in ((), *islice(_ways(len(chain)), MOST))]
+    target = lowered.program.options.target
+    usual, others = usual_cuts(chain, target), ((), *islice(_ways(len(chain)), MOST))
+    ways = [usual, *(after for after in others if after != usual)]
+    candidates = [_candidate(chain, calls.calls, after, target.l2_bytes, alone) for after in ways]
     return Task(signature, 1, dict(calls.buffers), candidates)
 
 

@@ -32,7 +32,8 @@ from onnxc.tuning.turns import turn_tasks
 
 from .models import Told
 
-CPU = "znver4"
+CPU = "skylake-avx512"  # 1 MB of L2; nothing is brought from L3 ahead
+AHEAD = "znver4"  # as large, and it is
 TARGET = target_for(CPU).key
 ALL = [["expand", "depthwise", "project"]]
 WEIGHTS = {"w": (96, 8, 1, 1), "v": (96, 1, 3, 3), "u": (8, 96, 1, 1)}
@@ -58,7 +59,7 @@ def block(side: int = 56, end: str = "project") -> onnx.ModelProto:
 
 def chains(told: Told | None = None, side: int = 56, **options) -> list[list[str]]:
     """The nodes of the calls that take turns, a list a chain."""
-    run = Compilation(Options(mcpu=CPU, **options), told or Told())
+    run = Compilation(Options(**{"mcpu": CPU, **options}), told or Told())
     program = run.import_model(block(side), "model")
     run.run_passes(program, "kernels")
     run.tell(program)
@@ -98,6 +99,20 @@ def test_records(tmp_path: Path, signature: str, turns: list[int], found: list[l
     assert (f"interleave_kernels: falls apart after {', '.join(map(str, turns))} by a record: {signature}"
             in told.noted) == bool(turns)  # fmt: skip
     assert chains(tuning=path, objective="memory") == ALL
+
+
+def test_hardware_that_reads_ahead(tmp_path: Path) -> None:
+    """There the first of three kernels stands apart by itself; records, users and memory have the say as elsewhere."""
+    onnx.save(block(), tmp_path / "m.onnx")
+    (task,) = turn_tasks(lower(tmp_path / "m.onnx", Options(mcpu=AHEAD)))
+    assert [c.choice["turns"] for c in task.candidates] == [[0], [], [0, 1], [1]]
+    record = Record(task.signature, target_for(AHEAD).key, {"turns": []}, ns=80.0, default_ns=100.0)
+    (tmp_path / "r.jsonl").write_text(record.line())
+    (tmp_path / "o.toml").write_text('["depthwise"]\nturns = "always"')
+    assert chains(mcpu=AHEAD) == [ALL[0][1:]]
+    assert chains(mcpu=AHEAD, tuning=tmp_path / "r.jsonl") == ALL
+    assert chains(mcpu=AHEAD, override=tmp_path / "o.toml") == ALL
+    assert chains(mcpu=AHEAD, objective="memory") == ALL
 
 
 @pytest.mark.parametrize("turns", [[2], [-1], [1, 0], [0, 0]], ids=str)
