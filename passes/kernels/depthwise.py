@@ -9,7 +9,7 @@ left out, which changes no bit. Same order of summation as conv.py: taps in row-
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 
 from mlir import ir
 from mlir.dialects import arith, vector
@@ -77,6 +77,18 @@ def emit(b: KernelBuilder) -> None:
     _Emitter(b, Conv.of(b.kernel), DepthwiseSchedule(**b.kernel.schedule)).run()
 
 
+@dataclass(frozen=True)
+class _Tile:
+    """`count` pixels of a row, whose taps begin on x's column `left`, and a vector of channels; `edge`: taps may lie
+    beside the row."""
+
+    count: int
+    left: im.Index
+    edge: bool
+    channel: im.Index
+    mask: ir.Value | None
+
+
 class _Emitter:
     def __init__(self, b: KernelBuilder, p: Conv, s: DepthwiseSchedule):
         self.b, self.p, self.s = b, p, s
@@ -121,43 +133,32 @@ class _Emitter:
         whole = channels // lanes * lanes
         if whole:
             with self.b.loop(0, whole, lanes) as c, self.ev.scope():
-                self._tile(first, count, left, edge, c, None)
+                self._tile(first, _Tile(count, left, edge, c, None))
         if whole < channels:
             type_ = ir.VectorType.get([lanes], ir.IntegerType.get_signless(1))
             with self.ev.scope():
-                self._tile(first, count, left, edge, whole, vector.create_mask(type_, [im.value(channels - whole)]))
+                mask = vector.create_mask(type_, [im.value(channels - whole)])
+                self._tile(first, _Tile(count, left, edge, whole, mask))
 
-    def _tile(
-        self, first: im.Index, count: int, left: im.Index, edge: bool, channel: im.Index, mask: ir.Value | None
-    ) -> None:
-        acc = self._taps([], [], [self.sums.zero()] * count, count, left, edge, channel, mask)
-        lanes = Lanes(self.s.lanes, len(self.p.size) + 1, mask)
+    def _tile(self, first: im.Index, tile: _Tile) -> None:
+        acc = self._taps([], [], [self.sums.zero()] * tile.count, tile)
+        lanes = Lanes(self.s.lanes, len(self.p.size) + 1, tile.mask)
 
         def point(r: int, _v: int) -> list[im.Index]:
-            return [*self.outer, im.add(first, r), channel]
+            return [*self.outer, im.add(first, r), tile.channel]
 
         contraction.store_tile(
-            self.b, self.ev, self.p.op.results[0], lambda _: lanes, point, count, 1, self._element, acc
+            self.b, self.ev, self.p.op.results[0], lambda _: lanes, point, tile.count, 1, self._element, acc
         )
 
     def _element(self, point: Sequence[im.Index], lanes: Lanes, total: ir.Value) -> ir.Value:
         return self.p.with_bias(self.ev, self.sums, point[-1], lanes, total)
 
-    def _taps(
-        self,
-        position: list[im.Index],
-        at: list[im.Index],
-        acc: list[ir.Value],
-        count: int,
-        left: im.Index,
-        edge: bool,
-        channel: im.Index,
-        mask: ir.Value | None,
-    ) -> list[ir.Value]:
+    def _taps(self, position: list[im.Index], at: list[im.Index], acc: list[ir.Value], tile: _Tile) -> list[ir.Value]:
         """A loop per axis of the window over the taps inside x; the last axis is unrolled, as a whole or in runs."""
         p, axis = self.p, len(position)
         if axis == len(p.size) - 1:
-            return self._row_of_taps(position, at, acc, count, left, edge, channel, mask)
+            return self._row_of_taps(position, at, acc, tile)
         corner, step, extent = self.corner[axis], p.dilations[axis], p.kernel[axis]
         low: im.Index = 0
         high: im.Index = extent
@@ -167,7 +168,7 @@ class _Emitter:
 
         def one(i: im.Index, *carried: ir.Value) -> list[ir.Value]:
             place = [*at, im.add(corner, im.mul(i, step))]
-            return self._taps([*position, i], place, list(carried), count, left, edge, channel, mask)
+            return self._taps([*position, i], place, list(carried), tile)
 
         if axis or p.taps <= contraction.BLOCK:
             return self.b.reduce(low, high, 1, acc, one)
@@ -175,27 +176,19 @@ class _Emitter:
 
         def block(first: im.Index, *totals: ir.Value) -> list[ir.Value]:
             start, end = im.maximum(low, first), im.minimum(high, im.add(first, length))
-            part = self.b.reduce(start, end, 1, [self.sums.zero()] * count, one)
+            part = self.b.reduce(start, end, 1, [self.sums.zero()] * tile.count, one)
             return [scalars.add(t, s) for t, s in zip(totals, part, strict=True)]
 
         return self.b.reduce(0, extent, length, acc, block)
 
     def _row_of_taps(
-        self,
-        position: list[im.Index],
-        at: list[im.Index],
-        acc: list[ir.Value],
-        count: int,
-        left: im.Index,
-        edge: bool,
-        channel: im.Index,
-        mask: ir.Value | None,
+        self, position: list[im.Index], at: list[im.Index], acc: list[ir.Value], tile: _Tile
     ) -> list[ir.Value]:
         taps = self.p.kernel[-1]
 
         def run(first: im.Index, length: int, acc: list[ir.Value]) -> list[ir.Value]:
-            start = im.add(left, im.mul(first, self.p.dilations[-1]))
-            return self._run_of_taps([*position, first], at, acc, count, start, edge, channel, mask, length)
+            start = im.add(tile.left, im.mul(first, self.p.dilations[-1]))
+            return self._run_of_taps([*position, first], at, acc, replace(tile, left=start), length)
 
         if taps <= MOST_UNROLLED:
             return run(0, taps, acc)
@@ -205,46 +198,35 @@ class _Emitter:
         return run(whole, taps - whole, acc) if whole < taps else acc
 
     def _run_of_taps(
-        self,
-        position: list[im.Index],
-        at: list[im.Index],
-        acc: list[ir.Value],
-        count: int,
-        left: im.Index,
-        edge: bool,
-        channel: im.Index,
-        mask: ir.Value | None,
-        length: int,
+        self, position: list[im.Index], at: list[im.Index], acc: list[ir.Value], tile: _Tile, length: int
     ) -> list[ir.Value]:
-        """`length` taps of a row from `position` on, the first of which lies on x's column `left`."""
+        """`length` taps of a row from `position` on, the first of which lies on the tile's column of x."""
         p, w = self.p, self.w
         row = self.outer[0]
         for i, extent in zip([*at, 0], self.size, strict=True):
             row = im.add(im.mul(row, extent), i)
-        row_start = im.add(im.mul(im.add(row, left), p.row), channel)
+        row_start = im.add(im.mul(im.add(row, tile.left), p.row), tile.channel)
         tap_row: im.Index = 0
         for i, extent in zip(position, p.kernel, strict=True):
             tap_row = im.add(im.mul(tap_row, extent), i)
         columns: dict[int, ir.Value] = {}
         after = list(acc)
         for tap in range(length):
-            weight = w.load_vector(im.add(im.mul(im.add(tap_row, tap), p.group), channel), self.s.lanes, mask)
+            weight = w.load_vector(im.add(im.mul(im.add(tap_row, tap), p.group), tile.channel), self.s.lanes, tile.mask)
             weight = self.sums.widen(weight)
-            for pixel in range(count):
+            for pixel in range(tile.count):
                 column = pixel * p.strides[-1] + tap * p.dilations[-1]
                 if column not in columns:
-                    columns[column] = self.sums.widen(self._column(row_start, column, left, edge, channel, mask))
+                    columns[column] = self.sums.widen(self._column(row_start, column, tile))
                 after[pixel] = self.sums.multiply_add(columns[column], weight, after[pixel])
         return after
 
-    def _column(
-        self, row_start: im.Index, column: int, left: im.Index, edge: bool, channel: im.Index, mask: ir.Value | None
-    ) -> ir.Value:
+    def _column(self, row_start: im.Index, column: int, tile: _Tile) -> ir.Value:
         """A vector of channels of x's pixel `column` to the right of the block's first tap; zeros outside x."""
         place = im.add(row_start, column * self.p.row)
-        if not edge:
-            return self.x.load_vector(place, self.s.lanes, mask)
-        inside = im.within(im.add(left, column), self.size[-1])
+        if not tile.edge:
+            return self.x.load_vector(place, self.s.lanes, tile.mask)
+        inside = im.within(im.add(tile.left, column), self.size[-1])
         start = pointers.advance(self.base, place, self.x.elem)
-        start = arith.select(inside, start, pointers.advance(self.zeros, channel, self.x.elem))
-        return pointers.load_vector(start, self.s.lanes, self.x.elem, mask)
+        start = arith.select(inside, start, pointers.advance(self.zeros, tile.channel, self.x.elem))
+        return pointers.load_vector(start, self.s.lanes, self.x.elem, tile.mask)
