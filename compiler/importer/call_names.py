@@ -21,10 +21,10 @@ def named_by_calls(
     around each call meanwhile, and every node's name stands in its metadata, since those of functions are changed.
     `model` is changed.
     """
-    for nodes in (n for body in _bodies(model) for n in _lists(body)):
+    for nodes in (n for body in _bodies(model) for n in node_lists(body)):
         _mark(nodes, calls)
     found = unfold(model)
-    for nodes in (n for body in (found.graph, *found.functions) for n in _lists(body)):
+    for nodes in (n for body in (found.graph, *found.functions) for n in node_lists(body)):
         _take_names(nodes)
     return found
 
@@ -34,12 +34,12 @@ def _bodies(model: ModelProto) -> list[GraphProto | FunctionProto]:
     return [model.graph, *(f for f in model.functions if "" in opset_versions(f.opset_import))]
 
 
-def _lists(graph: GraphProto | FunctionProto) -> Iterator[MutableSequence[NodeProto]]:
+def node_lists(graph: GraphProto | FunctionProto) -> Iterator[MutableSequence[NodeProto]]:
     """The nodes of a graph and of the graphs in it."""
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                yield from _lists(attribute.g)
+                yield from node_lists(attribute.g)
     yield graph.node
 
 

@@ -8,7 +8,7 @@ from functools import partial
 from onnx import GraphProto, ModelProto, defs, inliner
 
 from onnxc.dialects.signatures import short_name
-from onnxc.importer.call_names import named_by_calls
+from onnxc.importer.call_names import named_by_calls, node_lists
 from onnxc.importer.inference import inferred
 from onnxc.importer.upgrade import opset_versions, schema_at
 
@@ -89,13 +89,8 @@ def has_body(schema: defs.OpSchema) -> bool:
 
 
 def _used(graph: GraphProto, used: set[tuple[str, str]]) -> None:
-    for node in graph.node:
-        used.add((node.domain, node.op_type))
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                _used(attribute.g, used)
+    used.update((node.domain, node.op_type) for nodes in node_lists(graph) for node in nodes)
 
 
 def _count(graph: GraphProto, wanted: set[tuple[str, str]]) -> int:
-    inner = sum(_count(a.g, wanted) for node in graph.node for a in node.attribute if a.HasField("g"))
-    return inner + sum((node.domain, node.op_type) in wanted for node in graph.node)
+    return sum((node.domain, node.op_type) in wanted for nodes in node_lists(graph) for node in nodes)
