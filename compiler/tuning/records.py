@@ -13,7 +13,7 @@ import codecs
 import json
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -58,7 +58,13 @@ class Record:
     @property
     def key(self) -> Key:
         """Two records of one key are rivals."""
-        return self.signature, self.target, self.threads, next(iter(self.choice))
+        signature, what = self.problem
+        return signature, self.target, self.threads, what
+
+    @property
+    def problem(self) -> tuple[str, str]:
+        """Signature and what is chosen, as a task's (tasks.py)."""
+        return self.signature, next(iter(self.choice))
 
     @property
     def gain(self) -> float:
@@ -69,6 +75,12 @@ class Record:
     def rank(self) -> tuple:
         """The greater, the better: verified, of a newer version, measured later, more often, with more gain."""
         return self.verified, _version(self.onnxc), self.date, self.rounds, self.gain, self.line()
+
+    def given_up_for(self, usual: Mapping[str, Any]) -> Record:
+        """The record of the heuristic's choice, in place of this one's; itself where they are the same."""
+        if self.choice == usual:
+            return self
+        return replace(self, choice=usual, ns=self.default_ns, rounds=0, spread=0.0)
 
     def line(self) -> str:
         """The record as its line, without the line's end."""

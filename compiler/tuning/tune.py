@@ -253,19 +253,19 @@ class Tuner:
     def _fall_back(self, folder: Path, comparison: Comparison) -> tuple[Comparison, str]:
         """The whole is slower: keeps what is clearly faster by itself if that helps, else nothing new.
 
-        The comparison that this came of, and what was dropped."""
-        known, found = ({record.key: record for record in records} for records in (self.known, self.records))
-        clear = {key: record for key, record in found.items() if record.gain >= CLEAR or key in known}
-        dropped = "all that was found"
-        if len(known) < len(clear) < len(found):
-            self.records = Records(clear.values())
+        For the rest the heuristic's choice is the record. The comparison that this came of, and what was dropped."""
+        known, found = {record.key: record for record in self.known}, self.records
+        usual = {state.task.problem: state.task.candidates[0].choice for state in self.states}
+        without = {r.key: known[r.key] if r.key in known else r.given_up_for(usual[r.problem]) for r in found}
+        clear = Records(r if r.gain >= CLEAR or r.key in known else without[r.key] for r in found)
+        if any(record.choice != without[record.key].choice for record in clear) and list(clear) != list(found):
+            self.records = clear
             with contextlib.suppress(TimeIsUp):
                 second = self._compare(folder)
                 if second is not None and not second.slower:
-                    comparison, dropped = second, f"what gained less than {CLEAR - 1:.0%}"
-        if dropped.startswith("all"):
-            self.records = self.known
-        return comparison, dropped
+                    return second, f"what gained less than {CLEAR - 1:.0%}"
+        self.records = Records(without.values())
+        return comparison, "all that was found"
 
     def _compare(self, folder: Path) -> Comparison | None:
         """The tuned model beside the untuned one where the runner measures; None where that is not possible."""

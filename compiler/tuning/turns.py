@@ -33,8 +33,10 @@ MOST = 7  # ways in which a chain may fall apart that are tried: all of four ker
 
 
 def turn_tasks(lowered: Lowered) -> list[Task]:
-    """A task for each distinct chain of kernels that take turns."""
+    """A task for each distinct chain of kernels that take turns; none with objective memory, where all that can do."""
     program, tasks = lowered.program, {}
+    if program.options.objective == "memory":
+        return []
     with program.context:
         kernels = kernels_of(program)
         alone = {symbol: str(kernel.func) for symbol, kernel in kernels.items()}

@@ -186,7 +186,7 @@ def tuned(folder: Path, runner_name: str, options: Options) -> Records:
     with runner_for(runner_name, tuner.target) as runner:
         summary = tuner.run(runner, folder / "bundles", 60.0)
     assert summary.problems == 2 and (summary.comparison is not None) == bool(summary.better)
-    assert len(summary.records) == 2 or summary.dropped  # what a busy machine makes look slower as a whole
+    assert len(summary.records) == 2
     return summary.records
 
 

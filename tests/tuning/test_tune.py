@@ -27,6 +27,8 @@ from onnxc.tuning.extraction import lower
 from onnxc.tuning.problems import kernel_tasks
 from onnxc.tuning.records import Record, Records
 from onnxc.tuning.runners import runner_for
+from onnxc.tuning.search import State
+from onnxc.tuning.tasks import Candidate, Task
 from onnxc.tuning.tune import Tuner
 
 from . import layers
@@ -114,24 +116,55 @@ def test_resuming_begins_with_what_is_known(model: Path, tmp_path: Path, few: No
 
 @pytest.mark.parametrize(
     ("ratios", "kept", "dropped"),
-    [([0.9], 3, ""), ([1.1, 0.95], 2, "what gained less than 5%"), ([1.1, 1.1], 1, "all that was found")],
+    [
+        ([0.9], ["little()", "much()"], ""),
+        ([1.1, 0.95], ["much()"], "what gained less than 5%"),
+        ([1.1, 1.1], [], "all that was found"),
+    ],
 )
 def test_what_makes_the_model_slower_is_dropped(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ratios: list[float], kept: int, dropped: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ratios: list[float], kept: list[str], dropped: str
 ) -> None:
-    """First what gains little, then everything but what was known before."""
-    known = Record("known()", "here", {"schedule": {}}, 1.0, 2.0)
-    tuner = Tuner(tmp_path / "m.onnx", OPTIONS, Records([known]), tmp_path / "r.jsonl")
-    found = [replace(known, signature="much()", ns=10.0, default_ns=12.0)]
+    """First what gains little, then everything but what was known before; each problem still has a record."""
+    usual, other = {"schedule": {}}, {"schedule": {"rows": 3}}
+    known = Record("known()", "here", other, 1.0, 2.0)
+    found = [replace(known, signature="much()", ns=10.0, default_ns=12.0, rounds=15)]
     found.append(replace(known, signature="little()", ns=10.0, default_ns=10.3))
-    tuner.records = Records([known, *found])
+    found.append(Record("nothing()", "here", usual, 10.0, 10.0))
+    tuner = tuner_that_found(tmp_path, known, found)
     measured = iter(ratios)
     compared = lambda self, folder: whole_model.Comparison(*[r := next(measured), 1.0, r, r, r])  # noqa: E731
     monkeypatch.setattr(Tuner, "_compare", compared)
-    tuner.search = SimpleNamespace(states=[SimpleNamespace(better=True)], measured=9, rejected=0)
     summary = tuner._finish(tmp_path)
-    assert (len(summary.records), summary.dropped, summary.comparison.ratio) == (kept, dropped, ratios[len(ratios) - 1])
+    assert (summary.dropped, summary.comparison.ratio) == (dropped, ratios[-1])
     assert next(measured, None) is None
+    records = {record.signature: record for record in summary.records}
+    assert set(records) == {"known()", "little()", "much()", "nothing()"}
+    assert sorted(name for name, record in records.items() if record.choice == other) == sorted([*kept, "known()"])
+    gains = [records[name].gain for name in {*records} - {*kept, "known()"}]
+    assert records["known()"] == known and gains == [1.0] * len(gains)
+
+
+def tuner_that_found(folder: Path, known: Record, found: list[Record]) -> Tuner:
+    tuner = Tuner(folder / "m.onnx", OPTIONS, Records([known]), folder / "r.jsonl")
+    tuner.records = Records([known, *found])
+    tasks = [Task(record.signature, 1, {}, [Candidate({"schedule": {}}, ())]) for record in found]
+    states = [State(task, [], int(task.signature != "nothing()"), {"ns": 1.0}) for task in tasks]
+    tuner.search = SimpleNamespace(states=states, measured=9, rejected=0)
+    return tuner
+
+
+def test_a_gain_that_is_no_gain_is_not_compared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all that was found gained more than 5 %, or nothing did, there is nothing between all and nothing."""
+    known = Record("known()", "here", {"schedule": {"rows": 3}}, 1.0, 2.0)
+    for default in (10.3, 12.0):
+        found = [replace(known, signature="one()", ns=10.0, default_ns=default)]
+        found.append(Record("nothing()", "here", {"schedule": {}}, 10.0, 10.0))
+        tuner = tuner_that_found(tmp_path, known, found)
+        measured = iter([1.1])
+        compared = lambda self, folder, left=measured: whole_model.Comparison(*[r := next(left), 1.0, r, r, r])  # noqa: E731
+        monkeypatch.setattr(Tuner, "_compare", compared)
+        assert tuner._finish(tmp_path).dropped == "all that was found" and next(measured, None) is None
 
 
 def test_the_comparison_has_time(tmp_path: Path) -> None:

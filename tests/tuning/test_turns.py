@@ -113,6 +113,7 @@ def test_hardware_that_reads_ahead(tmp_path: Path) -> None:
     assert chains(mcpu=AHEAD, tuning=tmp_path / "r.jsonl") == ALL
     assert chains(mcpu=AHEAD, override=tmp_path / "o.toml") == ALL
     assert chains(mcpu=AHEAD, objective="memory") == ALL
+    assert not turn_tasks(lower(tmp_path / "m.onnx", Options(mcpu=AHEAD, objective="memory")))
 
 
 @pytest.mark.parametrize("turns", [[2], [-1], [1, 0], [0, 0]], ids=str)

@@ -17,6 +17,7 @@ from onnxc.tuning.elsewhere import CommandRunner
 from onnxc.tuning.extraction import lower
 from onnxc.tuning.problems import kernel_tasks
 from onnxc.tuning.records import Record, Records
+from onnxc.tuning.search import State
 from onnxc.tuning.tune import Tuner
 from onnxc.tuning.whole_program import comparison_of, whole_task
 
@@ -34,7 +35,8 @@ def tuner_with_records(model: Path, folder: Path) -> Tuner:
         Record(task.signature, tuner.target.key, task.candidates[-1].choice, 9.0, 10.0) for task in tasks
     )
     assert len(tuner.records)
-    tuner.search = SimpleNamespace(states=[SimpleNamespace(better=True)], measured=9, rejected=0)
+    states = [State(task, [], len(task.candidates) - 1, {"ns": 9.0}) for task in tasks]
+    tuner.search = SimpleNamespace(states=states, measured=9, rejected=0)
     tuner.runner, tuner.budget = CommandRunner("{bundle}"), 60.0
     return tuner
 
@@ -47,7 +49,9 @@ def test_compared_there(make, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     summary = tuner._finish(tmp_path)
     assert summary.comparison is not None, tuner.uncompared
     assert 0 < summary.comparison.ratio < 100 and summary.comparison.tuned > 0 < summary.comparison.untuned
-    assert summary.dropped == "all that was found" and not len(summary.records)
+    assert summary.dropped == "all that was found" and len(summary.records) == len(tuner.states)
+    usual = {state.task.problem: state.task.candidates[0].choice for state in tuner.states}
+    assert {record.problem: record.choice for record in summary.records} == usual
 
 
 def test_turns_are_taken_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
