@@ -32,15 +32,16 @@ class Plan:
 
     shapes   per output its shape, or None where only the run can tell it (strings always)
     fresh    per output of a known shape its struct, shape, type, and whether its memory is worth keeping
-    call     the arguments of the C run, but for the context
+    call     the arguments of the C run
     """
 
-    def __init__(self, library: Library, shapes: Shapes) -> None:
+    def __init__(self, library: Library, context: Any, shapes: Shapes) -> None:
         self.inputs = (abi.onnxc_tensor * max(len(shapes), 1))()
         self.outputs = (abi.onnxc_tensor * max(len(library.outputs), 1))()
         self.from_ = list(self.inputs)[: len(shapes)]
         self.to = list(self.outputs)[: len(library.outputs)]
         self.call = (
+            ctypes.cast(context, ctypes.c_void_p),
             *(ctypes.c_void_p(ctypes.addressof(self.inputs)), ctypes.c_int32(len(self.from_))),
             *(ctypes.c_void_p(ctypes.addressof(self.outputs)), ctypes.c_int32(len(self.to))),
         )
@@ -68,7 +69,6 @@ class Caller:
     def __init__(self, library: Library, options: abi.onnxc_options) -> None:
         self.library = library
         self.context = library.create_context(options)
-        self.address = ctypes.cast(self.context, ctypes.c_void_p)
         self._destroy = library.api.context_destroy
         self._run = library.run
         self._plans: dict[Shapes, Plan] = {}
@@ -102,7 +102,7 @@ class Caller:
         for tensor, array in zip(plan.from_, arrays):  # noqa: B905 (strict= costs 0.1 µs)
             tensor.data = address(array)
         results = self._places(plan, wanted, out, arrays) if out or plan.unknown else self._fresh(plan, wanted)
-        status = self._run(self.address, *plan.call)
+        status = self._run(*plan.call)
         if status:
             raise self._error(status)
         if plan.unknown:
@@ -110,7 +110,7 @@ class Caller:
         return results
 
     def _prepare(self, shapes: Shapes) -> Plan:
-        plan = Plan(self.library, shapes)
+        plan = Plan(self.library, self.context, shapes)
         for tensor in plan.from_:
             tensor.data = 1  # the shapes are asked for, the data are not looked at
         status = self.library.api.output_shapes(
