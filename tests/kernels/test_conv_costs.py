@@ -128,7 +128,7 @@ def test_scratch_does_not_grow_with_images_of_free_sizes():
 
 
 def test_estimates_are_near_what_zen4_takes():
-    """Of rows of docs/performance.md, measured: the direct sum within a sixth, others within 45 %."""
+    """Of rows of docs/heuristics.md, measured: the direct sum within a sixth, others within 45 %."""
     machine = Machine(target_for("znver4", "x86_64"), 1 << 20)
     measured = [  # side, channels, filters, window: µs of the direct sum, F(4×4), FFT
         (56, 16, 16, 3, 142, 64, 73), (56, 64, 64, 3, 2167, 824, 1087), (28, 32, 64, 5, 744, None, 165),
