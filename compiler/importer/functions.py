@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 
-from onnx import GraphProto, ModelProto, defs, inliner
+from onnx import GraphProto, ModelProto, NodeProto, defs, inliner
 
 from onnxc.dialects.signatures import short_name
 from onnxc.importer.call_names import named_by_calls, node_lists
@@ -53,22 +53,18 @@ def _unfolded(model: ModelProto, wanted: list[tuple[str, str]]) -> ModelProto:
 
 def _spell_defaults(graph: GraphProto, wanted: set[tuple[str, str]], opsets: dict[str, int]) -> None:
     """Give the nodes to unfold the attributes that they leave to their defaults: the inliner does not know those."""
-    for node in graph.node:
+    for node in _nodes(graph):
         if (node.domain, node.op_type) in wanted:
             plain = "" if node.domain == "ai.onnx" else node.domain
             schema = schema_at(plain, node.op_type, opsets[plain])
             present = {attribute.name for attribute in node.attribute}
             defaults = () if schema is None else schema.attributes.values()
             node.attribute.extend(a.default_value for a in defaults if a.name not in present and a.default_value.type)
-        for attribute in node.attribute:
-            if attribute.HasField("g"):
-                _spell_defaults(attribute.g, wanted, opsets)
 
 
 def _wanted(model: ModelProto, has_lowering: Callable[[str], bool]) -> set[tuple[str, str]]:
     opsets = opset_versions(model.opset_import)
-    used: set[tuple[str, str]] = set()
-    _used(model.graph, used)
+    used = {(node.domain, node.op_type) for node in _nodes(model.graph)}
     for function in model.functions:
         used.update((node.domain, node.op_type) for node in function.node)
     wanted = set()
@@ -88,9 +84,10 @@ def has_body(schema: defs.OpSchema) -> bool:
     return bool(schema.function_opset_versions or schema.context_dependent_function_opset_versions)
 
 
-def _used(graph: GraphProto, used: set[tuple[str, str]]) -> None:
-    used.update((node.domain, node.op_type) for nodes in node_lists(graph) for node in nodes)
+def _nodes(graph: GraphProto) -> Iterator[NodeProto]:
+    """The nodes of a graph and of the graphs in it."""
+    return (node for nodes in node_lists(graph) for node in nodes)
 
 
 def _count(graph: GraphProto, wanted: set[tuple[str, str]]) -> int:
-    return sum((node.domain, node.op_type) in wanted for nodes in node_lists(graph) for node in nodes)
+    return sum((node.domain, node.op_type) in wanted for node in _nodes(graph))
