@@ -12,10 +12,10 @@ from mlir import ir
 
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.passes import conv_algorithms
-from onnxc.passes.conv_algorithms import ATTRIBUTE
+from onnxc.passes.conv_algorithms import ATTRIBUTE, DIRECT
 from onnxc.passes.rewriting import functions, operations
 
-__all__ = ["ATTRIBUTE", "CHOICES", "FUSED", "UNFUSED", "applicable", "choosing"]
+__all__ = ["ATTRIBUTE", "CHOICES", "DIRECT", "DIRECT_ONLY", "FUSED", "UNFUSED", "applicable", "choosing"]
 
 FUSED, UNFUSED = "fused", "unfused"
 
@@ -39,6 +39,8 @@ CHOICES = {
     "kernel.conv": Choice("convolution", conv_algorithms.ALGORITHMS, conv_algorithms.applicable_algorithms),
     "kernel.attention": Choice("attention", (FUSED, UNFUSED), attention_algorithms),
 }
+#: convolutions that are direct sums whatever is asked for
+DIRECT_ONLY = frozenset({"kernel.conv_planes", "kernel.conv_transpose", "kernel.depthwise_planes"})
 
 
 def choosing(module: ir.Module, *names: str) -> list[OnnxOp]:

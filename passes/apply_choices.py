@@ -15,7 +15,7 @@ from mlir import ir
 from onnxc.dialects.errors import OnnxcError
 from onnxc.dialects.levels import GRAPH
 from onnxc.dialects.onnx import OnnxOp
-from onnxc.passes.algorithms import ATTRIBUTE, CHOICES, applicable
+from onnxc.passes.algorithms import ATTRIBUTE, CHOICES, DIRECT, DIRECT_ONLY, applicable
 from onnxc.passes.choices import Choices
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.fusion_rules import short
@@ -36,6 +36,9 @@ def apply_choices(program: Program) -> None:
     for function in functions(program.module):
         for op in map(OnnxOp, operations(function.regions[0].blocks[0])):
             override = asked(program, op.node, "algorithm") or asked(program, op.node, "plain")
+            if override is not None and override.algorithm == DIRECT and op.op.name in DIRECT_ONLY:
+                done.add(override.origin)  # it is one already
+                continue
             if op.op.name not in CHOICES or (override is not None and _means_others(override, op)):
                 if override is not None and override.algorithm is not None:
                     others.setdefault(override.origin, (override, op))

@@ -19,7 +19,8 @@ from onnxc.passes.kernels.winograd_points import SIZES
 from onnxc.passes.rewriting import functions, operations
 
 ATTRIBUTE = "algorithm"
-ALGORITHMS = ("direct", "im2col", *(f"winograd{tile}" for tile in SIZES), "fft")
+DIRECT = "direct"
+ALGORITHMS = (DIRECT, "im2col", *(f"winograd{tile}" for tile in SIZES), "fft")
 
 
 def convolutions(module: ir.Module) -> list[OnnxOp]:
@@ -33,7 +34,7 @@ def applicable_algorithms(op: OnnxOp, target, strict: bool) -> tuple[str, ...]:
 
     With `strict` those whose bits differ from the plain sum's are left out.
     """
-    names = ["direct"]
+    names = [DIRECT]
     if _im2col_can(op):
         names.append("im2col")
     if not strict and target.has_fma and _winograd_can(op):

@@ -114,6 +114,22 @@ def test_refusals(tmp_path: Path, text: str, node: str | None, why: str) -> None
     assert error.file == (str(tmp_path / "o.toml") if "TOML" in why else f"{tmp_path / 'o.toml'}:{line}")
 
 
+def test_convolutions_of_planes_are_direct(tmp_path: Path) -> None:
+    """Nothing else can do them, so to ask for it is no error, and to ask for others is one."""
+    model = onnx.parser.parse_model(
+        '<ir_version: 9, opset_import: ["": 20]> g (float[1, 8, 16, 16] x, float[8, 1, 3, 3] w) => (float[1, 8, 14, 14] y) '
+        "{ [depthwise] y = Conv<group = 8>(x, w) }"
+    )
+    (tmp_path / "o.toml").write_text('["depthwise"]\nalgorithm = "direct"\n')
+    options = Options(mcpu="x86-64-v3", override=tmp_path / "o.toml")
+    compile_model(model, tmp_path / "m.so", options)
+    (kernel,) = inspect_artefact(tmp_path / "m.so")["report"]["variants"][0]["kernels"]
+    assert kernel["kind"] == "depthwise_planes"
+    (tmp_path / "o.toml").write_text('["depthwise"]\nalgorithm = "winograd2"\n')
+    with pytest.raises(OnnxcError, match="'winograd2' is not possible"):
+        compile_model(model, tmp_path / "m.so", options)
+
+
 def test_without_the_generic_variant_only_variants_have_to_do_it(tmp_path: Path) -> None:
     """The weights are constant where the batch is known; Winograd's filtering wants them so."""
     (tmp_path / "o.toml").write_text('["conv"]\nalgorithm = "winograd2"\n')
