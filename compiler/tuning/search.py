@@ -83,12 +83,22 @@ class Search:
         self.writer, self.runner, self.folder = writer, runner, folder
         self.found, self.told = found, told
         self.states: list[State] = []
+        self.beside: set[str] = set()  # signatures of the kernels of rival algorithms, which the model does not have
         self.measured = self.rejected = 0
         self._bundles = 0
 
     @property
     def saved(self) -> float:
-        return sum(state.saved for state in self.states)
+        """Nanoseconds of a run of the model that what was found saves."""
+        return sum(state.saved for state in self._of_the_model())
+
+    @property
+    def weight(self) -> float:
+        """Nanoseconds of a run of the model that go into kernels that were tuned."""
+        return sum(state.task.weight for state in self._of_the_model() if state.task.what == "schedule")
+
+    def _of_the_model(self) -> list[State]:
+        return [state for state in self.states if state.task.signature not in self.beside]
 
     def explore(self, tasks: Sequence[Task], until: float, known: Callable[[Task], Candidate | None]) -> None:
         """Measures until all candidates are through or the time (of time.monotonic) is `until`.

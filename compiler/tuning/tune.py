@@ -151,6 +151,7 @@ class Tuner:
             among = {call.text for candidate in calls for call in candidate.calls}
             kernels |= {t.signature: t for t in kernel_tasks(algorithms.variants[name], among)}
         fresh = [task for signature, task in kernels.items() if signature not in tuned]
+        search.beside |= {task.signature for task in fresh}
         search.explore(fresh, end - (end - time.monotonic()) / 3, self._known)
         among = {signature: {*near[signature], states[signature].chosen} for signature in near}
         again = self._algorithms(self._found_so_far("schedule", "fusion"), end, among)
@@ -233,8 +234,7 @@ class Tuner:
     def _told(self, line: str) -> None:
         if line:
             self.progress.note(line)
-        saved = self.search.saved if self.search is not None else 0.0
-        whole = sum(state.task.weight for state in self.states if state.task.what == "schedule")
+        saved, whole = (self.search.saved, self.search.weight) if self.search is not None else (0.0, 0.0)
         detail = f"{saved / 1e6:.3g} of {whole / 1e6:.3g} ms saved" if whole else f"{saved / 1e6:.3g} ms saved"
         self.progress.stage("tuning", int(time.monotonic() - self.start), int(self.budget), detail)
 

@@ -299,6 +299,8 @@ def test_close_algorithms_are_compared_again(tmp_path: Path, monkeypatch: pytest
     assert {what for what, _ in kernels} == {"schedule"} == {what for what, _ in rivals}
     assert set(again) <= set(first) and not set(rivals) & set(kernels)
     assert len(tuner.states) == summary.problems == len(set(first + kernels + rivals))
+    assert tuner.search is not None
+    assert tuner.search.beside == {signature for _, signature in rivals}  # the model gains nothing by those
 
 
 def test_the_model_is_not_the_output(model: Path) -> None:
