@@ -7,10 +7,12 @@ have: shorter units where they take turns, their own where not.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from itertools import chain as joined
 from itertools import combinations, islice
 
+from onnxc.passes.contract import Program
 from onnxc.passes.kernel_calls import callee_of
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.row_turns import (
@@ -37,20 +39,26 @@ def turn_tasks(lowered: Lowered) -> list[Task]:
     program, tasks = lowered.program, {}
     if program.options.objective == "memory":
         return []
-    with program.context:
-        kernels = kernels_of(program)
-        alone = {symbol: str(kernel.func) for symbol, kernel in kernels.items()}
-        before = shorten(program, kernels)
-        try:
-            for chain in chains_of(program, kernels):
-                signature = _signature(chain, kernels)
-                if signature in tasks:
-                    tasks[signature].count += 1
-                else:
-                    tasks[signature] = _task(lowered, chain, signature, alone)
-        finally:
-            restore(kernels, before)
+    with program.context, shortened(program) as (kernels, alone):
+        for chain in chains_of(program, kernels):
+            signature = _signature(chain, kernels)
+            if signature in tasks:
+                tasks[signature].count += 1
+            else:
+                tasks[signature] = _task(lowered, chain, signature, alone)
     return list(tasks.values())
+
+
+@contextmanager
+def shortened(program: Program) -> Iterator[tuple[Mapping[str, KernelFunction], Mapping[str, str]]]:
+    """The kernels, meanwhile with units as short as turns want them, and by symbol their texts as they are without."""
+    kernels = kernels_of(program)
+    alone = {symbol: str(kernel.func) for symbol, kernel in kernels.items()}
+    before = shorten(program, kernels)
+    try:
+        yield kernels, alone
+    finally:
+        restore(kernels, before)
 
 
 def _signature(chain: Chain, kernels: Mapping[str, KernelFunction]) -> str:

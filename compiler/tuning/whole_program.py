@@ -14,9 +14,11 @@ from mlir import ir
 
 from onnxc.passes.interleave_kernels import groups_that_take_turns
 from onnxc.passes.kernel_calls import callee_of
-from onnxc.passes.row_turns import kernels_of, plan_words, shorten
+from onnxc.passes.row_turns import Chain as Turns
+from onnxc.passes.row_turns import plan_words
 from onnxc.tuning.extraction import Chain, Lowered, UnknownSize
 from onnxc.tuning.tasks import Buffer, Candidate, Task
+from onnxc.tuning.turns import shortened
 from onnxc.tuning.whole_model import Comparison
 
 TOLERANCE = 1e-3  # of the outputs' scale, through all layers
@@ -43,22 +45,14 @@ def _side(lowered: Lowered, name: str) -> tuple[Candidate, Mapping[str, Buffer]]
     program = lowered.program
     if any(op.operation.parent.operation.name != "func.func" for op in lowered.calls):
         return None
-    kernels = kernels_of(program)
-    alone = {symbol: str(kernel.func) for symbol, kernel in kernels.items()}
-    shorten(program, kernels)
-    groups = groups_that_take_turns(program, kernels)
-    taking = {turn.call: group for group, _ in groups for turn in group}
-    ordered: list[ir.Operation] = []
-    for op in lowered.calls:
-        group = taking.get(op)
-        if group is None:
-            ordered.append(op)
-        elif op == group[-1].call:
-            ordered += [turn.call for turn in group]
-    try:
-        chain = Chain(lowered, ordered, f"{name} ")
-    except UnknownSize:
-        return None
+    with shortened(program) as (kernels, alone):
+        groups = groups_that_take_turns(program, kernels)
+        taking = {turn.call: group for group, _ in groups for turn in group}
+        ordered = _ordered(lowered.calls, taking)
+        try:
+            chain = Chain(lowered, ordered, f"{name} ")
+        except UnknownSize:
+            return None
     ops = [op for op in ordered if op.name == "kernel.call"]
     calls = tuple(
         call if op in taking else replace(call, text=alone[callee_of(op)])
@@ -66,6 +60,18 @@ def _side(lowered: Lowered, name: str) -> tuple[Candidate, Mapping[str, Buffer]]
     )
     turns = {ops.index(group[0].call): tuple(plan_words(group, plan)[0]) for group, plan in groups}
     return Candidate({"model": name}, calls, TOLERANCE, turns), chain.buffers
+
+
+def _ordered(calls: Sequence[ir.Operation], taking: Mapping[ir.Operation, Turns]) -> list[ir.Operation]:
+    """The calls, those that take turns where the last of them stands."""
+    ordered: list[ir.Operation] = []
+    for op in calls:
+        group = taking.get(op)
+        if group is None:
+            ordered.append(op)
+        elif op == group[-1].call:
+            ordered += [turn.call for turn in group]
+    return ordered
 
 
 def comparison_of(result: Mapping[str, Any]) -> Comparison | None:
