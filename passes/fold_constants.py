@@ -22,8 +22,8 @@ from onnxc.dialects.levels import GRAPH
 from onnxc.dialects.onnx import OnnxOp, is_onnx, node_name
 from onnxc.dialects.types import Tensor
 from onnxc.dialects.weights import build_constant, constant_array, dtype_of, element_of
-from onnxc.passes.constant_evaluators import EVALUATORS, REFERENCE, Node, evaluate
 from onnxc.passes.contract import Program, transforms
+from onnxc.passes.evaluators.registry import EVALUATORS, REFERENCE, Node, evaluate
 from onnxc.passes.recorded_values import recorded_values
 from onnxc.passes.rewriting import functions, match_signature
 

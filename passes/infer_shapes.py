@@ -33,10 +33,12 @@ from onnxc.dialects.shapes import (
 )
 from onnxc.dialects.shapes.reals import Number
 from onnxc.dialects.types import Tensor, is_tensor
-from onnxc.passes import shape_binding, shape_control, shape_requirements, shape_resolution
+from onnxc.passes import shape_binding, shape_requirements, shape_resolution
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.recorded_values import ATTRIBUTE, recorded_values, values_attribute
 from onnxc.passes.rewriting import functions, match_signature
+from onnxc.passes.shape_branches import visit_if
+from onnxc.passes.shape_loops import visit_loop, visit_scan
 
 Values = tuple[Number, ...]
 
@@ -44,6 +46,7 @@ _EVALUATED = 64  # elements at most; shapes and index lists of exporters are far
 _INTEGERS = ("i64", "i32", "i1", "i8", "i16", "ui8", "ui16", "ui32", "ui64")
 _FLOATS = ("f32", "f64", "f16", "bf16")
 _SILENT = {"onnx.Constant", "onnx.None", "onnx.Yield", "func.return"}
+_REGIONS = {"onnx.If": visit_if, "onnx.Loop": visit_loop, "onnx.Scan": visit_scan}
 
 
 def _key(op: ir.Operation) -> str:
@@ -132,9 +135,8 @@ class Inference:
         if self._failed and any(operand in self._failed for operand in op.operands):
             self._failed.update(op.results)
             return
-        control = shape_control.VISIT.get(op.name)
-        if control is not None:
-            control(self, op)
+        if op.name in _REGIONS:
+            _REGIONS[op.name](self, op)
             return
         view = OnnxOp(op)
         if view.name in shape_resolution.REPLACE:
