@@ -18,7 +18,7 @@ from onnxc.dialects.onnx import OnnxOp, attribute
 from onnxc.dialects.types import Tensor
 from onnxc.dialects.weights import constant_array
 from onnxc.passes.contract import Program, transforms
-from onnxc.passes.rewriting import functions, operations
+from onnxc.passes.rewriting import functions, operations, replace_op
 
 KEPT = ("mode", "nearest_mode", "coordinate_transformation_mode", "cubic_coeff_a", "exclude_outside")
 
@@ -66,13 +66,4 @@ def _expand(op: OnnxOp, program: Program) -> None:
     attributes["scales"] = attribute(np.asarray(scales, np.float32).tolist(), context, "floats")
     attributes["axes"] = attribute(axes, context, "ints")
     operands = [op.operands[0]] + ([given] if given is not None and known is None else [])
-    made = ir.Operation.create(
-        "kernel.resize",
-        results=[op.results[0].type],
-        operands=operands,
-        attributes=attributes,
-        loc=op.op.location,
-        ip=ir.InsertionPoint(op.op),
-    )
-    op.results[0].replace_all_uses_with(made.results[0])
-    op.op.erase()
+    replace_op(op.op, "kernel.resize", operands, attributes)

@@ -17,7 +17,7 @@ from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.lowering.registry import HALVES
-from onnxc.passes.rewriting import functions, operations
+from onnxc.passes.rewriting import functions, operations, replace_op
 
 WIDEST = 128  # elements of a head: what the kernel keeps on the stack grows with it
 
@@ -42,17 +42,7 @@ def _fuse(op: OnnxOp) -> None:
         "heads": ir.IntegerAttr.get(i64, heads),
         "kv_heads": ir.IntegerAttr.get(i64, kv_heads),
     }
-    operands = [v for v in op.operands if v is not None]
-    fused = ir.Operation.create(
-        "kernel.attention",
-        results=[op.results[0].type],
-        operands=operands,
-        attributes=attributes,
-        loc=op.op.location,
-        ip=ir.InsertionPoint(op.op),
-    )
-    op.results[0].replace_all_uses_with(fused.results[0])
-    op.op.erase()
+    replace_op(op.op, "kernel.attention", [v for v in op.operands if v is not None], attributes)
 
 
 def takes_heads(q: Tensor, k: Tensor, v: Tensor) -> bool:

@@ -24,7 +24,7 @@ from onnxc.passes.contract import Program, transforms
 from onnxc.passes.fusion_rules import STAYS, VIEWS, BlockUses, Group, elementwise, grow, lowers, short
 from onnxc.passes.kernels.kinds import ROOTS
 from onnxc.passes.kernels.scalars import ELEMENTS
-from onnxc.passes.rewriting import functions, move_into, operations
+from onnxc.passes.rewriting import functions, move_into, operations, replace_op
 
 STRING = "!onnx.string"
 #: the values that they take or make are refused where they are used, or as the model's outputs (signature.py)
@@ -93,21 +93,9 @@ def _group_block(block: ir.Block, inlined: Inlined) -> None:
             groups.append(grow(uses, at, taken))
     for op in uses.ops:
         if op.name in VIEWS:
-            _to_view(op)
+            replace_op(op, "kernel.view", [op.operands[0]])
     for group in groups:  # an erased op leaves its address to a new one, so nothing is looked up by value from here on
         _fuse(group, inlined)
-
-
-def _to_view(op: ir.Operation) -> None:
-    view = ir.Operation.create(
-        "kernel.view",
-        results=[op.results[0].type],
-        operands=[op.operands[0]],
-        loc=op.location,
-        ip=ir.InsertionPoint(op),
-    )
-    op.results[0].replace_all_uses_with(view.results[0])
-    op.erase()
 
 
 def _fuse(group: Group, inlined: Inlined) -> None:

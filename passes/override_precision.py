@@ -23,7 +23,7 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.graph_builder import GraphBuilder
 from onnxc.passes.overrides import asked, overrides, warn_of_strangers
-from onnxc.passes.rewriting import functions, operations
+from onnxc.passes.rewriting import functions, operations, retyped
 
 #: precision → what is narrower, and how schemas name it
 NARROWER = {"f64": ("f32", "f16", "bf16"), "f32": ("f16", "bf16")}
@@ -75,17 +75,10 @@ class _Widening:
         ]
         wide = [_is_narrow(r, elem) and _variable(op.signature.outputs, i) in variables
                 for i, r in enumerate(op.op.results)]  # fmt: skip
-        made = ir.Operation.create(
-            op.op.name,
-            results=[
-                Tensor.of(r.type).of_elem(elem).type() if w else r.type
-                for r, w in zip(op.op.results, wide, strict=True)
-            ],
-            operands=operands,
-            attributes={name: op.op.attributes[name] for name in op.op.attributes},
-            loc=op.op.location,
-            ip=ir.InsertionPoint(op.op),
-        )
+        types = [
+            Tensor.of(r.type).of_elem(elem).type() if w else r.type for r, w in zip(op.op.results, wide, strict=True)
+        ]
+        made = retyped(op.op, operands, types)
         for old, new, w in zip(op.op.results, made.results, wide, strict=True):
             rounded = self.g.cast(new, Tensor.of(old.type).elem) if w else new
             if w:

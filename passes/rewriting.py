@@ -61,6 +61,28 @@ def match_signature(function: ir.Operation) -> None:
         function.attributes["function_type"] = type_
 
 
+def replace_op(
+    op: ir.Operation, name: str, operands: Sequence[ir.Value], attributes: Mapping[str, ir.Attribute] | None = None
+) -> None:
+    """An op `name` of one result takes the place of `op`, of which nobody reads another, at its location."""
+    made = ir.Operation.create(
+        name,
+        results=[op.results[0].type],
+        operands=operands,
+        attributes=dict(attributes or {}),
+        loc=op.location,
+        ip=ir.InsertionPoint(op),
+    )
+    op.results[0].replace_all_uses_with(made.result)
+    op.erase()
+
+
+def retyped(op: ir.Operation, operands: Sequence[ir.Value], types: Sequence[ir.Type]) -> ir.Operation:
+    """The same operation before `op`, on other operands and with other result types."""
+    attributes, ip = dict(op.attributes.items()), ir.InsertionPoint(op)
+    return ir.Operation.create(op.name, results=types, operands=operands, attributes=attributes, loc=op.location, ip=ip)
+
+
 def move_into(holder: ir.Operation, ops: Sequence[ir.Operation], outside: Sequence[ir.Value]) -> None:
     """Moves ops into the empty region of `holder`, whose results replace those of the last one, which it yields.
 

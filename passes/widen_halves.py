@@ -21,7 +21,7 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.graph_builder import GraphBuilder
 from onnxc.passes.lowering.registry import AS_STORED, ELEMENTWISE, HALVES
-from onnxc.passes.rewriting import functions, operations
+from onnxc.passes.rewriting import functions, operations, retyped
 
 _NAMES = """
     ArgMax ArgMin Attention AveragePool GRU GlobalAveragePool GlobalMaxPool LRN LSTM LayerNormalization LogSoftmax
@@ -120,14 +120,7 @@ class _Widening:
         operands = [self._in_f32(v) if _is_half(v) else v for v in op.operands]
         cast = op.name == "onnx.Cast"
         types = [Tensor.of(r.type).of_elem("f32").type() if _is_half(r) and not cast else r.type for r in op.results]
-        made = ir.Operation.create(
-            op.name,
-            results=types,
-            operands=operands,
-            attributes={name: op.attributes[name] for name in op.attributes},
-            loc=op.location,
-            ip=ir.InsertionPoint(op),
-        )
+        made = retyped(op, operands, types)
         self.g.note(made)
         for old, new in zip(op.results, made.results, strict=True):
             if not _is_half(old) or cast:
