@@ -88,55 +88,109 @@ def launch(turn: Turn) -> Launch:
 
 
 def emit(b: KernelBuilder, turn: Turn) -> None:
-    extents = [b.dim(d) for d in turn.extents]
-    elem = Tensor.of(turn.op.results[0].type).elem
-    width = max(4, b.target.vector_bits // (8 * max(4, scalars.byte_width(elem))))
-    ev = Evaluator(b)
-    chunks = im.ceildiv(extents[turn.across], CHUNK)
-    with b.loop(b.begin, b.end) as unit:
-        point: list[im.Index] = [0] * len(extents)
-        rest: im.Index = im.floordiv(unit, chunks)
-        for axis in reversed(turn.others):
-            point[axis] = im.mod(rest, extents[axis])
-            rest = im.floordiv(rest, extents[axis])
-        start = im.mul(im.mod(unit, chunks), CHUNK)
-        stop = im.minimum(im.add(start, CHUNK), extents[turn.across])
-        if turn.narrow:
-            _interleave(b, turn, point, extents, width, start, stop)
-            return  # the loop ends as it would
-        with b.loop(0, extents[-1], width) as column, b.loop(start, stop, width) as row:
-            point[-1], point[turn.across] = column, row
-            full = im.both(
-                im.compare(im.add(column, width), "<=", extents[-1]), im.compare(im.add(row, width), "<=", stop)
-            )
-            _block(b, ev, turn, point, extents, width, full)
+    _Emitter(b, turn).run()
 
 
-def _interleave(
-    b: KernelBuilder,
-    turn: Turn,
-    point: list[im.Index],
-    extents: list[im.Index],
-    width: int,
-    start: im.Index,
-    stop: im.Index,
-) -> None:
-    """Rows `start` … `stop` - 1 of the result, `width` at a time, those that are left one by one."""
-    read, written = _strides(turn, extents)
-    source, out = _raw(b.inputs[turn.op.operands[0]]), _raw(b.outputs[0])
-    point[-1], point[turn.across] = 0, 0
-    first, result = _offset(point, read), _offset(point, written)
-    few = extents[-1]
-    whole = im.add(start, im.mul(im.floordiv(im.sub(stop, start), width), width))
-    with b.loop(start, whole, width) as row:
-        vectors = [source.load_vector(im.add(im.add(first, row), im.mul(read[-1], c)), width) for c in range(few)]
-        place = im.add(result, im.mul(row, few))
-        for number in range(few):
-            out.store_vector(_interleaved(vectors, number), im.add(place, number * width))
-    with b.loop(whole, stop) as row:
-        for c in range(few):
-            v = source.load_flat(im.add(im.add(first, row), im.mul(read[-1], c)))
-            out.store_flat(v, im.add(im.add(result, im.mul(row, few)), c))
+class _Emitter:
+    """Emits units: chunks of the operand's innermost axis, all of the result's."""
+
+    def __init__(self, b: KernelBuilder, turn: Turn):
+        self.b, self.turn = b, turn
+        self.extents = [b.dim(d) for d in turn.extents]
+        elem = Tensor.of(turn.op.results[0].type).elem
+        self.width = max(4, b.target.vector_bits // (8 * max(4, scalars.byte_width(elem))))
+        self.ev = Evaluator(b)
+
+    def run(self) -> None:
+        b, turn, extents, width = self.b, self.turn, self.extents, self.width
+        chunks = im.ceildiv(extents[turn.across], CHUNK)
+        with b.loop(b.begin, b.end) as unit:
+            point: list[im.Index] = [0] * len(extents)
+            rest: im.Index = im.floordiv(unit, chunks)
+            for axis in reversed(turn.others):
+                point[axis] = im.mod(rest, extents[axis])
+                rest = im.floordiv(rest, extents[axis])
+            start = im.mul(im.mod(unit, chunks), CHUNK)
+            stop = im.minimum(im.add(start, CHUNK), extents[turn.across])
+            if turn.narrow:
+                self._interleave(point, start, stop)
+                return  # the loop ends as it would
+            with b.loop(0, extents[-1], width) as column, b.loop(start, stop, width) as row:
+                point[-1], point[turn.across] = column, row
+                full = im.both(
+                    im.compare(im.add(column, width), "<=", extents[-1]), im.compare(im.add(row, width), "<=", stop)
+                )
+                self._block(point, full)
+
+    def _interleave(self, point: list[im.Index], start: im.Index, stop: im.Index) -> None:
+        """Rows `start` … `stop` - 1 of the result, `width` at a time, those that are left one by one."""
+        b, turn, width = self.b, self.turn, self.width
+        read, written = _strides(turn, self.extents)
+        source, out = _raw(b.inputs[turn.op.operands[0]]), _raw(b.outputs[0])
+        point[-1], point[turn.across] = 0, 0
+        first, result = _offset(point, read), _offset(point, written)
+        few = self.extents[-1]
+        whole = im.add(start, im.mul(im.floordiv(im.sub(stop, start), width), width))
+        with b.loop(start, whole, width) as row:
+            vectors = [source.load_vector(im.add(im.add(first, row), im.mul(read[-1], c)), width) for c in range(few)]
+            place = im.add(result, im.mul(row, few))
+            for number in range(few):
+                out.store_vector(_interleaved(vectors, number), im.add(place, number * width))
+        with b.loop(whole, stop) as row:
+            for c in range(few):
+                v = source.load_flat(im.add(im.add(first, row), im.mul(read[-1], c)))
+                out.store_flat(v, im.add(im.add(result, im.mul(row, few)), c))
+
+    def _block(self, point: list[im.Index], full: bool | ir.Value) -> None:
+        """One square block: without masks where it lies whole inside."""
+        b, turn, extents = self.b, self.turn, self.extents
+        columns, rows = im.sub(extents[-1], point[-1]), im.sub(extents[turn.across], point[turn.across])
+        if full is not False:
+            with b.when(full):
+                self._whole(point)
+        if full is not True:
+            with b.when(im.negate(full)):
+                self._partial(point, rows, columns)
+
+    def _whole(self, point: list[im.Index]) -> None:
+        turn, width = self.turn, self.width
+        read, written = _strides(turn, self.extents)
+        source = _raw(self.b.inputs[turn.op.operands[0]])
+        start = _offset(point, read)
+        vectors = [source.load_vector(im.add(start, im.mul(read[-1], i)), width) for i in range(width)]
+        for i, v in enumerate(transposed(vectors)):
+            self._store(point, i, written, v)
+
+    def _partial(self, point: list[im.Index], rows: im.Index, columns: im.Index) -> None:
+        b, turn, width = self.b, self.turn, self.width
+        read, written = _strides(turn, self.extents)
+        source = _raw(b.inputs[turn.op.operands[0]])
+        type_ = ir.VectorType.get([width], ir.IntegerType.get_signless(1))
+        along, behind = (vector.create_mask(type_, [im.value(im.minimum(left, width))]) for left in (rows, columns))
+        start = _offset(point, read)
+        vectors = []
+        for i in range(width):  # rows of the operand beyond its end: the last one once more
+            row = im.minimum(i, im.sub(columns, 1))
+            vectors.append(source.load_vector(im.add(start, im.mul(read[-1], row)), width, along))
+        for i, v in enumerate(transposed(vectors)):
+            with b.when(im.compare(i, "<", rows)):
+                self._store(point, i, written, v, behind)
+
+    def _store(
+        self, point: list[im.Index], i: int, strides: list[im.Index], v: ir.Value, mask: ir.Value | None = None
+    ) -> None:
+        """Row `i` of the block at `point`."""
+        b, turn, ev = self.b, self.turn, self.ev
+        place = list(point)
+        place[turn.across] = im.add(point[turn.across], i)
+        if turn.alone:
+            _raw(b.outputs[0]).store_vector(v, _offset(place, strides), mask)
+            return
+        v = scalars.from_storage(v, b.inputs[turn.op.operands[0]].elem)
+        lanes = Lanes(ir.VectorType(v.type).shape[0], len(place) - 1, mask)
+        with ev.scope():
+            ev.seed(turn.op.results[0], tuple(place), lanes, v)
+            b.outputs[0].store_vector(ev.at(b.kernel.results[0], place, lanes), b.outputs[0].offset(place), mask)
 
 
 def _interleaved(vectors: list[ir.Value], number: int) -> ir.Value:
@@ -147,25 +201,6 @@ def _interleaved(vectors: list[ir.Value], number: int) -> ir.Value:
     for i, more in enumerate(vectors[2:], 2):
         made = vector.shuffle(made, more, [width + lane if v == i else at for at, (lane, v) in enumerate(places)])
     return made
-
-
-def _block(
-    b: KernelBuilder,
-    ev: Evaluator,
-    turn: Turn,
-    point: list[im.Index],
-    extents: list[im.Index],
-    width: int,
-    full: bool | ir.Value,
-) -> None:
-    """One square block: without masks where it lies whole inside."""
-    columns, rows = im.sub(extents[-1], point[-1]), im.sub(extents[turn.across], point[turn.across])
-    if full is not False:
-        with b.when(full):
-            _whole(b, ev, turn, point, extents, width)
-    if full is not True:
-        with b.when(im.negate(full)):
-            _partial(b, ev, turn, point, extents, width, rows, columns)
 
 
 def _strides(turn: Turn, extents: list[im.Index]) -> tuple[list[im.Index], list[im.Index]]:
@@ -187,64 +222,6 @@ def _offset(point: list[im.Index], strides: list[im.Index]) -> im.Index:
 def _raw(buffer: Buffer) -> Buffer:
     """The buffer's elements as they are stored."""
     return replace(buffer, elem=scalars.STORAGE.get(buffer.elem, buffer.elem))
-
-
-def _whole(
-    b: KernelBuilder, ev: Evaluator, turn: Turn, point: list[im.Index], extents: list[im.Index], width: int
-) -> None:
-    read, written = _strides(turn, extents)
-    source = _raw(b.inputs[turn.op.operands[0]])
-    start = _offset(point, read)
-    vectors = [source.load_vector(im.add(start, im.mul(read[-1], i)), width) for i in range(width)]
-    for i, v in enumerate(transposed(vectors)):
-        place = list(point)
-        place[turn.across] = im.add(point[turn.across], i)
-        _store(b, ev, turn, place, written, v, None)
-
-
-def _partial(
-    b: KernelBuilder,
-    ev: Evaluator,
-    turn: Turn,
-    point: list[im.Index],
-    extents: list[im.Index],
-    width: int,
-    rows: im.Index,
-    columns: im.Index,
-) -> None:
-    read, written = _strides(turn, extents)
-    source = _raw(b.inputs[turn.op.operands[0]])
-    type_ = ir.VectorType.get([width], ir.IntegerType.get_signless(1))
-    along, behind = (vector.create_mask(type_, [im.value(im.minimum(left, width))]) for left in (rows, columns))
-    start = _offset(point, read)
-    vectors = []
-    for i in range(width):  # rows of the operand beyond its end: the last one once more
-        row = im.minimum(i, im.sub(columns, 1))
-        vectors.append(source.load_vector(im.add(start, im.mul(read[-1], row)), width, along))
-    for i, v in enumerate(transposed(vectors)):
-        with b.when(im.compare(i, "<", rows)):
-            place = list(point)
-            place[turn.across] = im.add(point[turn.across], i)
-            _store(b, ev, turn, place, written, v, behind)
-
-
-def _store(
-    b: KernelBuilder,
-    ev: Evaluator,
-    turn: Turn,
-    place: list[im.Index],
-    strides: list[im.Index],
-    v: ir.Value,
-    mask: ir.Value | None,
-) -> None:
-    if turn.alone:
-        _raw(b.outputs[0]).store_vector(v, _offset(place, strides), mask)
-        return
-    v = scalars.from_storage(v, b.inputs[turn.op.operands[0]].elem)
-    lanes = Lanes(ir.VectorType(v.type).shape[0], len(place) - 1, mask)
-    with ev.scope():
-        ev.seed(turn.op.results[0], tuple(place), lanes, v)
-        b.outputs[0].store_vector(ev.at(b.kernel.results[0], place, lanes), b.outputs[0].offset(place), mask)
 
 
 def transposed(vectors: list[ir.Value]) -> list[ir.Value]:

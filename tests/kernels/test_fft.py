@@ -2,12 +2,8 @@
 
 import numpy as np
 import pytest
-from mlir import ir
 
-from onnxc.dialects import onnx
-from onnxc.dialects.weights import WeightStore
 from onnxc.passes import conv_costs
-from onnxc.passes.contract import Options, Program
 from onnxc.passes.kernels.fft_points import LENGTHS, FftTile, transformed_weights
 from onnxc.passes.kernels.point_products import block_elements
 from onnxc.passes.kernels.real_fft import complex_fft, inverse_complex_fft, inverse_real_fft, real_fft
@@ -15,9 +11,9 @@ from onnxc.passes.kernels.scratch_pieces import PIECES
 from onnxc.passes.use_fft import use_fft
 from onnxc.targets import target_for
 
-from .harness import run
 from .test_conv import reference
-from .test_matmul import numbers, spell
+from .test_matmul import numbers
+from .transforms import after_pass, all_in_one, result_of, spectra_of
 
 RNG = np.random.default_rng(0)
 
@@ -81,29 +77,10 @@ def test_transforms(size, c, m, window, pads, images, tile, mcpu):
     ones = [1] * len(size)
     expected = np.maximum(reference(x, w, bias.astype(np.float64), ones, ones, pads, 1), 0)
     given, whole, grid = attributes(size, window, tile, expected.shape[1:-1], pads)
-    tiles = images * grid[0] * grid[1]
-    moved, out = f"tensor<{spell((whole.points, tiles, c))}>", f"tensor<{spell(expected.shape)}>"
-    (v,) = run(
-        f"""func.func private @k(%x: tensor<{spell(x.shape)}>) -> {moved}
-        attributes {{kernel.kind = "fft_input", kernel.root = "kernel.fft_input"}} {{
-      %0 = "kernel.fft_input"(%x) {{{given}}} : (tensor<{spell(x.shape)}>) -> {moved}
-      return %0 : {moved} }}""",
-        x,
-        mcpu=mcpu,
-    )
+    v = spectra_of("fft", x, given, (whole.points, images * grid[0] * grid[1], c), mcpu)
     products = np.matmul(v, transformed_weights(w.reshape(*whole.window, c, m), whole))
-    made = f"tensor<{spell(products.shape)}>"
     given, *_ = attributes(size, window, tile, expected.shape[1:-1])
-    (result,) = run(
-        f"""func.func private @k(%p: {made}, %b: tensor<{m}xf32>) -> {out}
-        attributes {{kernel.kind = "fft_output", kernel.root = "kernel.fft_output"}} {{
-      %0 = "kernel.fft_output"(%p, %b) {{{given}}} : ({made}, tensor<{m}xf32>) -> {out}
-      %1 = "onnx.Relu"(%0) : ({out}) -> {out}
-      return %1 : {out} }}""",
-        products,
-        bias,
-        mcpu=mcpu,
-    )
+    result = result_of("fft", products, bias, given, expected.shape, mcpu)
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=2e-6 * np.abs(expected).max())
 
 
@@ -115,21 +92,8 @@ def test_grouped(size, c, m, window, pads, images, tile, group):
     expected = np.maximum(reference(x, w, bias.astype(np.float64), ones, ones, pads, 1), 0)
     given, whole, _ = attributes(size, window, tile, expected.shape[1:-1], pads)
     u = transformed_weights(w.reshape(*whole.window, c, m), whole)
-    scratch = np.full((PIECES, block_elements(whole.points, group, c, m)), np.nan, np.float32)
-    types = [f"tensor<{spell(v.shape)}>" for v in (x, u, scratch, bias)]
-    out = f"tensor<{spell(expected.shape)}>"
-    (result,) = run(
-        f"""func.func private @k({", ".join(f"%a{i}: {t}" for i, t in enumerate(types))}) -> {out}
-        attributes {{kernel.kind = "fft", kernel.root = "kernel.fft"}} {{
-      %0 = "kernel.fft"(%a0, %a1, %a2, %a3) {{{given}, group = {group} : i64}} : ({", ".join(types)}) -> {out}
-      %1 = "onnx.Relu"(%0) : ({out}) -> {out}
-      return %1 : {out} }}""",
-        x,
-        u,
-        scratch,
-        bias,
-        constants=(1, 3),
-    )
+    scratch = (PIECES, block_elements(whole.points, group, c, m))
+    result = all_in_one("fft", (x, u, bias), scratch, f"{given}, group = {group} : i64", expected.shape)
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=2e-6 * np.abs(expected).max())
 
 
@@ -144,21 +108,14 @@ func.func @main(%x: tensor<?x28x28x32xf32, ["N", 28, 28, 32]>) -> tensor<?x28x28
 """
 
 
-def after_pass(text, strict=False, stored=()):
-    """The module as text, the weights and the log; `stored`: what other variants have made of the weights."""
-    weights = WeightStore()
-    weights.add(RNG.standard_normal((7, 7, 32, 64), np.float32), "w")
-    with onnx.new_context(), ir.Location.unknown():
-        options = Options(target=target_for("x86-64-v3"), verify=True, strict=strict)
-        program = Program(ir.Module.parse(text), weights, options)
-        for name in stored:
-            program.parts.note_transform("w", name)
-        use_fft(program)
-        return str(program.module), weights, program.log
+def rewritten(text, strict=False, stored=()):
+    """The module as text, the weights and the log."""
+    weights = RNG.standard_normal((7, 7, 32, 64), np.float32)
+    return after_pass(use_fft, text, weights, target_for("x86-64-v3"), strict, stored)
 
 
 def test_pass():
-    text, weights, _ = after_pass(TEXT)
+    text, weights, _ = rewritten(TEXT)
     assert "kernel.conv" not in text
     assert all(f"kernel.fft_{step}" in text for step in ("input", "output"))
     assert weights.get("w:fft16x16").shape == (FftTile((16, 16), (7, 7)).points, 32, 64)
@@ -170,12 +127,12 @@ def test_pass():
     dict(text=TEXT.replace("group", 'algorithm = "direct", group')),
 ])  # fmt: skip
 def test_pass_leaves_the_rest_alone(change):
-    assert "kernel.conv" in after_pass(**{"text": TEXT, **change})[0]
+    assert "kernel.conv" in rewritten(**{"text": TEXT, **change})[0]
 
 
 @pytest.mark.parametrize("cost, expected", [(1.02, "fft8x16"), (1.2, "fft16x16")])
 def test_a_tile_that_another_variant_has_stored_is_taken_where_it_is_as_good(cost, expected, monkeypatch):
     monkeypatch.setattr(conv_costs, "best_fft", lambda shape, machine: (100, FftTile((16, 16), (7, 7))))
     monkeypatch.setattr(conv_costs, "fft", lambda shape, tile, machine: 100 * cost)
-    _, weights, _ = after_pass(TEXT, stored=["winograd4", "fft8x16"])
+    _, weights, _ = rewritten(TEXT, stored=["winograd4", "fft8x16"])
     assert f"w:{expected}" in weights

@@ -4,20 +4,16 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from mlir import ir
 
-from onnxc.dialects import onnx
-from onnxc.dialects.weights import WeightStore
 from onnxc.passes import conv_costs
-from onnxc.passes.contract import Options, Program
 from onnxc.passes.kernels.winograd_points import SIZES, transformed_weights
 from onnxc.passes.kernels.winograd_units import scratch_shape
 from onnxc.passes.use_winograd import use_winograd
 from onnxc.targets import target_for
 
-from .harness import run
 from .test_conv import reference
-from .test_matmul import numbers, spell
+from .test_matmul import numbers
+from .transforms import after_pass, all_in_one, result_of, spectra_of
 
 CASES = [
     ((8, 12), 16, 16, [1, 1, 1, 1], 1), ((7, 7), 20, 33, [1, 1, 1, 1], 2), ((9, 6), 16, 8, [0, 0, 0, 0], 1),
@@ -35,27 +31,9 @@ def test_transforms(tile, size, c, m, pads, images, mcpu):
     grid = [-(-d // tile) for d in expected.shape[1:3]]
     points, tiles = SIZES[tile] ** 2, images * grid[0] * grid[1]
     common = f"tile = {tile} : i64, tiles = array<i64: {grid[0]}, {grid[1]}>"
-    moved, out = f"tensor<{spell((points, tiles, c))}>", f"tensor<{spell(expected.shape)}>"
-    (v,) = run(
-        f"""func.func private @k(%x: tensor<{spell(x.shape)}>) -> {moved}
-        attributes {{kernel.kind = "winograd_input", kernel.root = "kernel.winograd_input"}} {{
-      %0 = "kernel.winograd_input"(%x) {{{common}, pads = array<i64: {", ".join(map(str, pads))}>}} : (tensor<{spell(x.shape)}>) -> {moved}
-      return %0 : {moved} }}""",
-        x,
-        mcpu=mcpu,
-    )
-    products = np.matmul(v, transformed_weights(w, tile))
-    given = f"tensor<{spell(products.shape)}>"
-    (result,) = run(
-        f"""func.func private @k(%p: {given}, %b: tensor<{m}xf32>) -> {out}
-        attributes {{kernel.kind = "winograd_output", kernel.root = "kernel.winograd_output"}} {{
-      %0 = "kernel.winograd_output"(%p, %b) {{{common}}} : ({given}, tensor<{m}xf32>) -> {out}
-      %1 = "onnx.Relu"(%0) : ({out}) -> {out}
-      return %1 : {out} }}""",
-        products,
-        bias,
-        mcpu=mcpu,
-    )
+    spatial = f"pads = array<i64: {', '.join(map(str, pads))}>"
+    v = spectra_of("winograd", x, f"{common}, {spatial}", (points, tiles, c), mcpu)
+    result = result_of("winograd", np.matmul(v, transformed_weights(w, tile)), bias, common, expected.shape, mcpu)
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=3e-5 * np.abs(expected).max())
 
 
@@ -67,23 +45,10 @@ def test_grouped(tile, size, c, m, pads, images, group):
     x, w, bias = numbers(rng, (images, *size, c)), numbers(rng, (3, 3, c, m)), numbers(rng, (m,))
     expected = np.maximum(reference(x, w, bias.astype(np.float64), [1, 1], [1, 1], pads, 1), 0)
     rows, columns = (-(-d // tile) for d in expected.shape[1:3])
-    u = transformed_weights(w, tile)
-    scratch = np.full(scratch_shape(images * rows * columns, SIZES[tile] ** 2, c, m), np.nan, np.float32)
-    types = [f"tensor<{spell(v.shape)}>" for v in (x, u, scratch, bias)]
-    out = f"tensor<{spell(expected.shape)}>"
-    (result,) = run(
-        f"""func.func private @k({", ".join(f"%a{i}: {t}" for i, t in enumerate(types))}) -> {out}
-        attributes {{kernel.kind = "winograd", kernel.root = "kernel.winograd"}} {{
-      %0 = "kernel.winograd"(%a0, %a1, %a2, %a3) {{tile = {tile} : i64, tiles = array<i64: {rows}, {columns}>, group = {group} : i64,
-            pads = array<i64: {", ".join(map(str, pads))}>}} : ({", ".join(types)}) -> {out}
-      %1 = "onnx.Relu"(%0) : ({out}) -> {out}
-      return %1 : {out} }}""",
-        x,
-        u,
-        scratch,
-        bias,
-        constants=(1, 3),
-    )
+    u, scratch = transformed_weights(w, tile), scratch_shape(images * rows * columns, SIZES[tile] ** 2, c, m)
+    given = f"""tile = {tile} : i64, tiles = array<i64: {rows}, {columns}>, group = {group} : i64,
+        pads = array<i64: {", ".join(map(str, pads))}>"""
+    result = all_in_one("winograd", (x, u, bias), scratch, given, expected.shape)
     np.testing.assert_allclose(result, expected, rtol=1e-4, atol=3e-5 * np.abs(expected).max())
 
 
@@ -102,39 +67,11 @@ def test_volumes(tile, size, c, m, taps, strides, dilations, pads, images):
     attributes = f"""tile = {tile} : i64, tiles = array<i64: {rows}, {columns}>,
         depth = array<i64: {taps}, {depth}, {strides}, {dilations}, {pads[0]}>"""
     spatial = f"pads = array<i64: {pads[1]}, {pads[2]}, {pads[4]}, {pads[5]}>"
-    scratch = np.full(scratch_shape(tiles, SIZES[tile] ** 2, taps * c, m), np.nan, np.float32)
-    types = [f"tensor<{spell(v.shape)}>" for v in (x, u, scratch, bias)]
-    out, moved = f"tensor<{spell(expected.shape)}>", f"tensor<{spell((SIZES[tile] ** 2, tiles, taps * c))}>"
-    (together,) = run(
-        f"""func.func private @k({", ".join(f"%a{i}: {t}" for i, t in enumerate(types))}) -> {out}
-        attributes {{kernel.kind = "winograd", kernel.root = "kernel.winograd"}} {{
-      %0 = "kernel.winograd"(%a0, %a1, %a2, %a3) {{{attributes}, {spatial}, group = 20 : i64}} : ({", ".join(types)}) -> {out}
-      %1 = "onnx.Relu"(%0) : ({out}) -> {out}
-      return %1 : {out} }}""",
-        x,
-        u,
-        scratch,
-        bias,
-        constants=(1, 3),
-    )
-    (v,) = run(
-        f"""func.func private @k(%x: {types[0]}) -> {moved}
-        attributes {{kernel.kind = "winograd_input", kernel.root = "kernel.winograd_input"}} {{
-      %0 = "kernel.winograd_input"(%x) {{{attributes}, {spatial}}} : ({types[0]}) -> {moved}
-      return %0 : {moved} }}""",
-        x,
-    )
-    products = np.matmul(v, u)
-    given = f"tensor<{spell(products.shape)}>"
-    (in_steps,) = run(
-        f"""func.func private @k(%p: {given}, %b: tensor<{m}xf32>) -> {out}
-        attributes {{kernel.kind = "winograd_output", kernel.root = "kernel.winograd_output"}} {{
-      %0 = "kernel.winograd_output"(%p, %b) {{{attributes}}} : ({given}, tensor<{m}xf32>) -> {out}
-      %1 = "onnx.Relu"(%0) : ({out}) -> {out}
-      return %1 : {out} }}""",
-        products,
-        bias,
-    )
+    scratch = scratch_shape(tiles, SIZES[tile] ** 2, taps * c, m)
+    given = f"{attributes}, {spatial}, group = 20 : i64"
+    together = all_in_one("winograd", (x, u, bias), scratch, given, expected.shape)
+    v = spectra_of("winograd", x, f"{attributes}, {spatial}", (SIZES[tile] ** 2, tiles, taps * c))
+    in_steps = result_of("winograd", np.matmul(v, u), bias, attributes, expected.shape)
     for result in (together, in_steps):
         np.testing.assert_allclose(result, expected, rtol=1e-4, atol=3e-5 * np.abs(expected).max())
 
@@ -149,23 +86,17 @@ func.func @main(%x: tensor<1x56x56x64xf32>) -> tensor<1x56x56x64xf32> {
 """
 
 
-def after_pass(text, strict=False, l2_bytes=2 << 20, stored=()):
-    """The pass's module as text, the weights and the log; `stored`: what other variants have made of the weights."""
+def rewritten(text, strict=False, l2_bytes=2 << 20, stored=()):
+    """The module as text, the weights and the log."""
     target = replace(target_for("x86-64-v3"), l2_bytes=l2_bytes)
-    weights = WeightStore()
-    weights.add(np.random.default_rng(0).standard_normal((3, 3, 64, 64), np.float32), "w")
-    with onnx.new_context(), ir.Location.unknown():
-        program = Program(ir.Module.parse(text), weights, Options(target=target, verify=True, strict=strict))
-        for name in stored:
-            program.parts.note_transform("w", name)
-        use_winograd(program)
-        return str(program.module), weights, program.log
+    weights = np.random.default_rng(0).standard_normal((3, 3, 64, 64), np.float32)
+    return after_pass(use_winograd, text, weights, target, strict, stored)
 
 
 @pytest.mark.parametrize("strict", [False, True])
 @pytest.mark.parametrize("mcpu", ["x86-64-v3", "large caches"])
 def test_pass(strict, mcpu):
-    text, weights, _ = after_pass(TEXT, strict, 512 << 10 if mcpu == "x86-64-v3" else 2 << 20)
+    text, weights, _ = rewritten(TEXT, strict, 512 << 10 if mcpu == "x86-64-v3" else 2 << 20)
     assert ("kernel.conv" in text) == strict
     if not strict:
         assert ("kernel.winograd_output" in text) == (mcpu == "x86-64-v3")  # its L2 does not hold these weights
@@ -177,14 +108,14 @@ def test_the_attribute_goes_before_the_estimate():
     def asking(name, text=TEXT):
         return text.replace("group = 1", f'algorithm = "{name}", group = 1')
 
-    assert "kernel.winograd" not in after_pass(asking("direct"))[0]
-    assert after_pass(asking("winograd2"))[1].get("w:winograd2").shape == (16, 64, 64)
-    assert after_pass(asking("winograd4"))[1].get("w:winograd4").shape == (36, 64, 64)
+    assert "kernel.winograd" not in rewritten(asking("direct"))[0]
+    assert rewritten(asking("winograd2"))[1].get("w:winograd2").shape == (16, 64, 64)
+    assert rewritten(asking("winograd4"))[1].get("w:winograd4").shape == (36, 64, 64)
 
 
 @pytest.mark.parametrize("name, strict", [("winograd4", True), ("winograd3", False)])
 def test_an_attribute_that_cannot_be_obeyed_is_told(name, strict):
-    text, _, log = after_pass(TEXT.replace("group = 1", f'algorithm = "{name}", group = 1'), strict)
+    text, _, log = rewritten(TEXT.replace("group = 1", f'algorithm = "{name}", group = 1'), strict)
     assert "algorithm" not in text
     assert ("kernel.winograd" in text) == (not strict)
     assert any(name in line for who, line in log if who == "conv_algorithms")
@@ -199,5 +130,5 @@ def test_what_another_variant_has_stored_is_taken_where_it_is_as_good(side, stor
     costs = {8: {2: 1000, 4: 1010}, 56: {2: 2000, 4: 1000}}[side]
     monkeypatch.setattr(conv_costs, "winograd", lambda shape, tile, machine: costs[tile])
     monkeypatch.setattr(conv_costs, "direct", lambda shape, machine: 5000)
-    _, weights, _ = after_pass(TEXT.replace("56x56", f"{side}x{side}"), stored=stored)
+    _, weights, _ = rewritten(TEXT.replace("56x56", f"{side}x{side}"), stored=stored)
     assert f"w:{expected}" in weights
