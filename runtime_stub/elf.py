@@ -104,6 +104,8 @@ def _abi_version(file: BinaryIO, section: Section) -> tuple[int, int] | None:
 
 def _functions(file: BinaryIO, sections: list[Section], table: Section) -> Iterator[str]:
     names = _read(file, *sections[table[3]][1:3])
+    if not names.startswith(b"\0"):
+        raise ValueError("no table of names")
     rows = _read(file, *table[1:3])
     for name, info, _, section in struct.iter_unpack("<IBBH16x", rows):
         if info == GLOBAL_FUNCTION and section:

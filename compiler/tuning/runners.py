@@ -25,6 +25,7 @@ from onnxc.targets import Target
 from onnxc.tuning.elsewhere import CommandRunner, ssh_command
 
 Results = list[dict[str, Any]]
+CONNECTION = 30  # seconds until a Dask scheduler has answered, which may be as busy as its machine
 RUNNERS = "local, ssh:[USER@]HOST[:PORT], dask://HOST:PORT, a command with {bundle} in it, program or bundle"
 
 
@@ -153,7 +154,7 @@ def _dask(address: str) -> Iterator[ExecutorRunner]:
             "dask.distributed is not installed", hint="pip install 'onnxc[dask]'", exit_code=UNREADABLE
         ) from error
     try:
-        client = Client(address, timeout="5s")
+        client = Client(address, timeout=CONNECTION)
     except OSError as error:
         raise OnnxcError(f"no Dask scheduler answers at {address}", why=str(error), exit_code=UNREADABLE) from error
     with client:
