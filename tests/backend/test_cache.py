@@ -100,6 +100,6 @@ def test_many_processes_at_once(tmp_path):
     for process in processes:
         process.start()
     for process in processes:
-        process.join(60)
+        process.join(300)
         assert process.exitcode == 0
     assert not [path for path in entry_files(ObjectCache(tmp_path)) if path.name.startswith(".")]

@@ -1,5 +1,6 @@
 """Kernels are compiled in other processes: results, cache, errors, crashes, Ctrl-C."""
 
+import builtins
 import os
 import re
 import signal
@@ -64,15 +65,22 @@ def open_files(job, target):
 
 def living_children():
     me = os.getpid()
-    return Path(f"/proc/self/task/{me}/children").read_text().split()
+    return {*Path(f"/proc/self/task/{me}/children").read_text().split()}
 
 
-def test_results_come_in_the_order_of_the_jobs():
+@pytest.fixture
+def left():
+    """The children that a test has left so far; other tests' may live longer (a Dask cluster's, say)."""
+    before = living_children()
+    return lambda: living_children() - before
+
+
+def test_results_come_in_the_order_of_the_jobs(left):
     told = []
     results = CompilePool(TARGET, 3).map(shout, JOBS, lambda done, total: told.append((done, total)))
     assert results == [f"TEXT {i}".encode() for i in range(20)]
     assert told == [(i + 1, 20) for i in range(20)]
-    assert not living_children()
+    assert not left()
 
 
 def test_equal_texts_are_built_once():
@@ -81,11 +89,11 @@ def test_equal_texts_are_built_once():
     assert results == [b"SAME", b"OTHER", b"SAME"]
 
 
-def test_workers_are_recycled(monkeypatch):
+def test_workers_are_recycled(monkeypatch, left):
     monkeypatch.setattr("onnxc.compile_pool.JOBS_PER_WORKER", 5)
     results = CompilePool(TARGET, 1).map(shout_with_process, JOBS)
     assert len({result.split()[0] for result in results}) == 4
-    assert not living_children()
+    assert not left()
 
 
 def test_cache_serves_the_second_time(tmp_path):
@@ -102,25 +110,25 @@ def test_all_refusals_are_told_at_once():
     assert sorted(error.node for error in caught.value.errors) == sorted(f"k{i}" for i in range(1, 20, 2))
 
 
-def test_other_exceptions_are_bugs_that_name_the_kernel():
+def test_other_exceptions_are_bugs_that_name_the_kernel(left):
     with pytest.raises(CompilerBug, match=r"k3.*ZeroDivisionError"):
         CompilePool(TARGET, 2).map(stumble, JOBS)
-    assert not living_children()
+    assert not left()
 
 
-def test_an_abort_is_charged_to_its_kernel():
+def test_an_abort_is_charged_to_its_kernel(left):
     with pytest.raises(CompilerBug, match=r"'k3' was ended by SIGABRT \(Assertion") as caught:
         CompilePool(TARGET, 2).map(abort, JOBS)
     reproducer = Path(re.search(r"\S+\.mlir", str(caught.value))[0])
     assert reproducer.read_text() == "text 3"
     reproducer.unlink()
-    assert not living_children()
+    assert not left()
 
 
-def test_a_killed_worker_is_no_bug():
+def test_a_killed_worker_is_no_bug(left):
     with pytest.raises(OnnxcError, match="out of memory"):
         CompilePool(TARGET, 2).map(perish, JOBS)
-    assert not living_children()
+    assert not left()
 
 
 def test_workers_hold_nobody_elses_files(tmp_path):
@@ -136,11 +144,21 @@ def test_an_abort_inside_mlir_does_not_end_this_process():
     Path(re.search(r"\S+\.mlir", str(caught.value))[0]).unlink()
 
 
-def test_one_small_kernel_is_quick():
-    CompilePool(TARGET).map(compile_text, [Job("warm", SCALE)])
-    start = time.perf_counter()
-    CompilePool(TARGET).map(compile_text, [Job("scale", SCALE)])
-    assert time.perf_counter() - start < 0.5  # 0.03 s on an idle machine
+def test_a_worker_begins_with_what_is_there(monkeypatch):
+    """It is a fork, which imports nothing anew and takes no breaks: a small kernel is there after 0.03 s."""
+    monkeypatch.setattr(time, "sleep", None)
+    monkeypatch.setattr(builtins, "__import__", importing_only(builtins.__import__, set(sys.modules)))
+    (result,) = CompilePool(TARGET).map(compile_text, [Job("scale", SCALE)])
+    assert result.startswith(b"\x7fELF")
+
+
+def importing_only(find, known):
+    def import_(name, *others):
+        module = find(name, *others)
+        assert {*sys.modules} <= known, f"{name} is imported"
+        return module
+
+    return import_
 
 
 ENDLESS = """
@@ -168,12 +186,20 @@ def test_nothing_is_left_when_the_compiler_is_ended(how):
     children = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().split()
     assert len(children) == 2
     os.killpg(process.pid, how) if how == signal.SIGINT else process.send_signal(how)  # a terminal's Ctrl-C: the group
-    assert process.wait(10) != 0
-    deadline = time.monotonic() + 5
-    while any(Path(f"/proc/{child}").exists() for child in children) and time.monotonic() < deadline:
+    assert process.wait(120) != 0
+    deadline = time.monotonic() + 120
+    while any(map(lives, children)) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert not any(Path(f"/proc/{child}").exists() for child in children)
+    assert not any(map(lives, children))
     process.stdout.close()
+
+
+def lives(process):
+    """A process; a zombie that nobody has collected yet does not."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
 
 
 def test_a_process_with_threads_can_compile():
@@ -188,7 +214,7 @@ def test_a_process_with_threads_can_compile():
         result = []
         inside = threading.Thread(target=lambda: result.extend(CompilePool(TARGET, 2).map(shout, JOBS)))
         inside.start()
-        inside.join(30)
+        inside.join(120)
         assert len(result) == 20
     finally:
         stop.set()

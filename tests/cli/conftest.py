@@ -16,7 +16,7 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 def onnxc_command(tmp_path: Path) -> Command:
     """`onnxc_command("compile", …)`, run in an empty folder; whatever happens, no traceback is shown."""
 
-    def run(*arguments: object, timeout: float = 240) -> subprocess.CompletedProcess[str]:
+    def run(*arguments: object, timeout: float = 600) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "onnxc", *map(str, arguments)]
         done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=timeout)
         assert "Traceback" not in done.stdout + done.stderr

@@ -167,31 +167,54 @@ def test_check_passes_what_compiles(onnxc_command, digits: Path) -> None:
     assert "every node can be compiled" in done.stdout
 
 
-def test_ctrl_c_leaves_nothing(digits: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "onnxc", "compile", str(digits), "-o", "m.so", "--no-cache", "-j", "2"]
-    for wait in (0.3, 1.0, 1.8):
-        process = subprocess.Popen(
-            command,
-            cwd=tmp_path,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
-        )
-        time.sleep(wait)
-        process.send_signal(signal.SIGINT)
-        _, told = process.communicate(timeout=60)
-        if process.returncode == 0 or "m.so: " in told:
-            break  # it was quicker than we are; Python itself may have been ending
-        assert process.returncode == 130 or wait < 0.5, told  # Python itself may still be starting
-        assert "Traceback" not in told or wait < 0.5
+TOLD = """if True:
+    import sys
+    from onnxc.__main__ import main
+    from onnxc.terminal import Terminal
+    stage, begun = Terminal.stage, set()
+    def told(terminal, name, done=0, total=0, detail=""):
+        if (name, done) not in begun:
+            begun.add((name, done))
+            print(name, done, file=sys.stderr, flush=True)
+        stage(terminal, name, done, total, detail)
+    Terminal.stage = told
+    main()
+"""
+
+
+@pytest.mark.parametrize("stage", ["import 0", "choose_schedules 0", "kernels 1", "kernels 6", "link 0"])
+def test_ctrl_c_leaves_nothing(digits: Path, tmp_path: Path, stage: str) -> None:
+    """Wherever it comes once that stage has begun, or too late."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", TOLD, "compile", str(digits), "-o", "m.so", "--no-cache", "-j", "2"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background jobs ignore it
+    )
+    assert process.stdout is not None and process.stderr is not None
+    assert f"{stage}\n" in iter(process.stderr.readline, "")
+    process.send_signal(signal.SIGINT)
+    told, made, _ = process.stderr.read(), process.stdout.read(), process.wait(600)
+    if "m.so: " not in made + told:  # else it was quicker than we are
+        assert process.returncode == 130 and told.endswith("error: interrupted\n")
         assert not list(tmp_path.iterdir())
-        for _ in range(100):  # killed ones take a moment to go
-            if not processes_of_session(process.pid):
-                break
-            time.sleep(0.05)
-        assert not processes_of_session(process.pid)
+    assert "Traceback" not in told
+    deadline = time.monotonic() + 600  # killed ones take a moment to go
+    while processes_of_session(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert not processes_of_session(process.pid)
+
+
+def test_ctrl_c_while_python_starts(tmp_path: Path) -> None:
+    """It ends, by whoever answers Ctrl-C by then."""
+    command = [sys.executable, "-m", "onnxc", "check", "none.onnx"]
+    process = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, start_new_session=True)
+    process.send_signal(signal.SIGINT)
+    process.communicate(timeout=600)
+    assert process.returncode != 0 and not list(tmp_path.iterdir())
 
 
 def processes_of_session(session: int) -> list[int]:

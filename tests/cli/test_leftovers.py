@@ -51,7 +51,7 @@ def runs(pid: int) -> bool:
 def test_ctrl_c_ends_in_one_line(tmp_path: Path) -> None:
     process, program = started(tmp_path)
     process.send_signal(signal.SIGINT)
-    _, told = process.communicate(timeout=20)
+    _, told = process.communicate(timeout=600)
     assert (process.returncode, told) == (130, "error: interrupted\n")
     assert not list((tmp_path / "output folder").iterdir())
     wait_until(lambda: not runs(program))

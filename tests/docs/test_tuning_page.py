@@ -28,7 +28,7 @@ def test_commands(digits: Path, tmp_path: Path) -> None:
     for command in commands:
         shorter = re.sub(r"\b5s\b", "2s", command)
         done = subprocess.run(
-            ["sh", "-c", shorter], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120
+            ["sh", "-c", shorter], cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=600
         )
         assert done.returncode == 0, f"{command}\n{done.stderr}"
     made = {path.name for path in tmp_path.iterdir()}

@@ -26,7 +26,7 @@ def run(command: str, folder: Path) -> str:
     """What a person sees of a command, without what is only progress."""
     onnxc = f"{sys.executable} -m onnxc "
     line = re.sub(r"^onnxc ", lambda _: onnxc, command)
-    done = subprocess.run(line, shell=True, cwd=folder, capture_output=True, text=True, timeout=240)
+    done = subprocess.run(line, shell=True, cwd=folder, capture_output=True, text=True, timeout=600)
     told = [text for text in done.stderr.splitlines(True) if not text.startswith("compiling for")]
     return "".join(told) + done.stdout
 

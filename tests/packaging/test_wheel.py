@@ -15,23 +15,22 @@ TOP = Path(__file__).parents[2]
 
 
 @pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
+def environment(once) -> Path:
+    """An environment's bin folder, with nothing but the wheel and what that asks for."""
+    return once("wheel", install) / "environment" / "bin"
+
+
+def install(folder: Path) -> None:
+    """Makes the wheel, and an environment that has it."""
     source = folder / "source"  # setuptools leaves a build folder behind, which must not end up in the next wheel
     made_here = (".*", "build", "dist", "*.egg-info", "__pycache__")
     shutil.copytree(TOP, source, ignore=shutil.ignore_patterns(*made_here))
-    subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", folder, source], check=True)
-    (made,) = folder.glob("*.whl")
-    return made
-
-
-@pytest.fixture(scope="module")
-def environment(wheel: Path) -> Path:
-    """An environment's bin folder, with nothing but the wheel and what that asks for."""
-    folder = wheel.parent / "environment"
-    venv.create(folder, with_pip=True)
-    subprocess.run([folder / "bin" / "pip", "install", "--quiet", wheel], check=True)
-    return folder / "bin"
+    patient = {**os.environ, "PIP_RETRIES": "10", "PIP_DEFAULT_TIMEOUT": "60"}
+    subprocess.run([sys.executable, "-m", "build", "--wheel", "--outdir", folder, source], check=True, env=patient)
+    (wheel,) = folder.glob("*.whl")
+    venv.create(folder / "environment", with_pip=True)
+    pip = folder / "environment" / "bin" / "pip"
+    subprocess.run([pip, "install", "--quiet", wheel], check=True, env=patient)
 
 
 def run(environment: Path, *command: object, cwd: Path) -> str:

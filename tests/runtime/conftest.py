@@ -35,6 +35,11 @@ def gather(workshop: Workshop) -> Path:
 
 
 @pytest.fixture(scope="session")
+def meeting(workshop: Workshop) -> Path:
+    return workshop.library(handmade.simple("meeting", INT64, (2,), (1,)))
+
+
+@pytest.fixture(scope="session")
 def regions(workshop: Workshop) -> Path:
     manifest = handmade.simple("regions", INT64, (3,), ("extent",))
     return workshop.library(manifest)

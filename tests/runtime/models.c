@@ -163,6 +163,23 @@ RUN(copy) {
     return 0;
 }
 
+/* y = x[0] once the caller has set it, who learns by x[1] = 1 that this runs; i64 [2] -> [1] */
+PREPARE(meeting) {
+    (void)in;
+    out[0] = 1;
+    *workspace = 0;
+    return 0;
+}
+
+RUN(meeting) {
+    (void)env, (void)workspace, (void)in;
+    volatile int64_t *x = (volatile int64_t *)(uintptr_t)inputs[0];
+    x[1] = 1;
+    while (!x[0]) continue;
+    *(int64_t *)outputs[0] = x[0];
+    return 0;
+}
+
 /* rounds of parallel regions of the extent and cost given; y[i] counts how often i was run; i64 [3] -> [extent] */
 static void count_up(const int64_t *args, int64_t begin, int64_t end) {
     int64_t *y = (int64_t *)args[0];

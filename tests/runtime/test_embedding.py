@@ -89,7 +89,7 @@ def test_program_with_three_models(workshop: Workshop, headers: Path) -> None:
         link_relocatable([workshop.entries(), stub], models[-1], export=[f"{manifest.symbol}_model"])
     loader = "/lib64/ld-linux-x86-64.so.2"
     workshop.zig(["ld.lld", "-pie", "-dynamic-linker", loader, "-o", "program", "program.o", *models, libc()])
-    done = subprocess.run([workshop.folder / "program"], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([workshop.folder / "program"], capture_output=True, text=True, timeout=600, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout == EXPECTED
 

@@ -7,7 +7,6 @@ import shutil
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -63,15 +62,21 @@ def test_contexts_run_at_the_same_time(regions: Path, add: Path) -> None:
     assert not failures
 
 
-def test_the_gil_is_released(regions: Path) -> None:
-    session = InferenceSession(regions, threads=1)
-    running = threading.Thread(target=count, args=(session, 100_000, 100_000, 20_000))
-    started = time.perf_counter()
-    running.start()
-    time.sleep(0.01)
-    assert time.perf_counter() - started < 0.5
-    assert running.is_alive()
-    running.join()
+def test_the_gil_is_released(meeting: Path) -> None:
+    """A run that ends only where Python goes on meanwhile."""
+    code = f"""
+import threading, time
+session, x, found = InferenceSession({str(meeting)!r}, threads=1), np.zeros(2, np.int64), []
+running = threading.Thread(target=lambda: found.extend(session.run(None, {{"x": x}})))
+running.start()
+while not x[1]:
+    time.sleep(0.001)
+assert not found
+x[0] = 3
+running.join()
+print(*found[0])
+"""
+    assert run_alone(code).split() == ["3"]
 
 
 def test_fork(regions: Path) -> None:
@@ -104,7 +109,7 @@ def run_alone(code: str, **options: object) -> str:
     head = "import sys, os, ctypes, numpy as np\nfrom pathlib import Path\nfrom onnxc.runtime import InferenceSession\n"
     head += "from tests.runtime.test_threads import LONG, count, thread_count\n"
     done = subprocess.run(
-        [sys.executable, "-c", head + code], env=env, capture_output=True, text=True, timeout=120, check=False
+        [sys.executable, "-c", head + code], env=env, capture_output=True, text=True, timeout=600, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -231,5 +236,8 @@ def test_under_the_thread_sanitizer(tmp_path: Path) -> None:
     built = subprocess.run(["gcc", *flags, HERE / "pool_stress.c", "-o", tmp_path / "stress"], check=False)
     if built.returncode:
         pytest.skip("this gcc has no thread sanitizer")
-    done = subprocess.run([tmp_path / "stress"], capture_output=True, text=True, timeout=120, check=False)
+    fixed = ["setarch", "-R"]  # it cannot deal with all places where systems put a program at random
+    if shutil.which("setarch") is None or subprocess.run([*fixed, "true"], check=False).returncode:
+        fixed = []
+    done = subprocess.run([*fixed, tmp_path / "stress"], capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode, done.stdout.split()) == (0, ["0"]), done.stderr

@@ -29,6 +29,7 @@ from onnxc.tuning.runners import runner_for
 from onnxc.tuning.tasks import TOLERANCE
 from onnxc.tuning.tune import Summary, Tuner
 
+from .commands import ENOUGH
 from .models import Told
 
 CPU = "x86-64-v3"
@@ -213,7 +214,7 @@ def test_the_tuner_takes_what_is_faster(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setattr("onnxc.tuning.tune.Search.explore", explored)
     monkeypatch.setattr(Tuner, "_finish", lambda self, folder: Summary(self.records, 2, 4, 2, 1.0))
     with runner_for("local", tuner.target) as runner:
-        tuner.run(runner, tmp_path / "bundles", 60.0)
+        tuner.run(runner, tmp_path / "bundles", ENOUGH)
     assert asked[0] == {"kernel.attention"} and "matmul" in asked[1] and "attention" not in asked[1]
     records, warnings = Records.read(tmp_path / "r.jsonl")
     assert not warnings and {"algorithm": "unfused"} in [r.choice for r in records]

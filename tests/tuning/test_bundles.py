@@ -19,7 +19,7 @@ from onnxc.tuning.records import Record, Records
 from onnxc.tuning.runners import ExecutorRunner, LocalRunner
 from onnxc.tuning.tune import Tuner
 
-from .commands import run
+from .commands import ENOUGH, run
 
 OPTIONS = Options(mcpu="native")
 
@@ -61,7 +61,7 @@ def test_executor(model: Path, tmp_path: Path, few: None) -> None:
     """Any executor of concurrent.futures will do."""
     tuner = Tuner(model, OPTIONS, Records(), tmp_path / "r.jsonl")
     with ThreadPoolExecutor(2) as executor:
-        summary = tuner.run(ExecutorRunner(executor, 2), tmp_path / "bundles", 60.0)
+        summary = tuner.run(ExecutorRunner(executor, 2), tmp_path / "bundles", ENOUGH)
     assert summary.problems == len(summary.records) == 2
 
 
@@ -69,7 +69,7 @@ def test_dask(model: Path, tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
     with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
         address = cluster.scheduler_address.removeprefix("tcp://")
-        done = run("tune", model, "-o", tmp_path / "r.jsonl", "--budget", "60s", "--runner", f"dask://{address}")
+        done = run("tune", model, "-o", tmp_path / "r.jsonl", "--budget", f"{ENOUGH}s", "--runner", f"dask://{address}")
     assert done.returncode == 0, done.stderr
     assert len(Records.read(tmp_path / "r.jsonl")[0]) == 2
 

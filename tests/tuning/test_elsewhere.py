@@ -29,6 +29,7 @@ from onnxc.tuning.runners import ExecutorRunner, runner_for
 from onnxc.tuning.tune import Tuner
 
 from . import layers
+from .commands import ENOUGH
 
 HERE = target_for("native")
 ARGUMENTS = "(const int64_t *a, int64_t begin, int64_t end)"
@@ -42,7 +43,6 @@ KERNELS = {
     "wrong": (f"{LOOP} y[i] = 2.01f * x[i];", "its results differ"),
     "nan": (f"{LOOP} y[i] = x[i] / 0.0f * 0.0f;", "its results differ"),
     "crash": ("*(volatile int64_t *)(a[0] & 8) = begin + end;", "ended by SIGSEGV"),
-    "hang": ("for (volatile int64_t i = a[0] + begin; i != end; i += 0) continue;", "took "),
     "outside": (f"{LOOP} y[i] = 2 * x[i]; y[end + 8] = 1;", "it wrote outside of "),
     "split": (f"{LOOP} y[i] = 2 * x[i]; if (begin) y[begin] = 7;", "another split of its extent gives other bits"),
     "refuses": ("*(int32_t *)a[2] = (int32_t)(begin - end);", "a check inside the kernel failed"),
@@ -87,9 +87,9 @@ def by_program(folder: Path) -> dict:
 
 
 def test_both_judge_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A crash, a hang, a wrong or an unsplittable result cost the candidate its place, and the rest is measured."""
-    monkeypatch.setattr(measure, "LONGEST", 2.0)
-    monkeypatch.setattr(program, "LONGEST", 2.0)
+    """A crash, a wrong or an unsplittable result cost the candidate its place, and the rest is measured."""
+    monkeypatch.setattr(measure, "LONGEST", ENOUGH)
+    monkeypatch.setattr(program, "LONGEST", ENOUGH)
     bundle(tmp_path, {name: text for name, (text, _) in KERNELS.items()})
     (by_python,) = measure.measure_bundle(tmp_path)["results"]
     for result in (by_python, by_program(tmp_path)):
@@ -100,6 +100,28 @@ def test_both_judge_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> No
         assert 0 < result["ns"] < result["default_ns"] / 10
         near = result["candidates"][2]["difference"]
         assert 2e-7 < near < 2e-6
+
+
+WAIT = '__asm__ volatile("syscall" : : "a"(34) : "rcx", "r11", "memory");' if platform.machine() == "x86_64" else ""
+HANGING = {
+    "good": f"{LOOP} y[i] = 2 * x[i];",
+    "hang": f"for (volatile int64_t i = a[0] + begin; i != end; i += 0) {{ {WAIT} }}",
+    "near": KERNELS["near"][0],
+}
+
+
+def test_a_hang_ends(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It costs the candidate its place after the time that each has, here a short one; the next is measured."""
+    usual, limits = measure.isolated, iter([ENOUGH, 0.5, ENOUGH, ENOUGH])
+    monkeypatch.setattr(measure, "LONGEST", 0.5)
+    monkeypatch.setattr(measure, "isolated", lambda work, seconds: usual(work, next(limits)))
+    monkeypatch.setattr(program, "LONGEST", 10.0)  # for the others, too: 10 ms of work
+    bundle(tmp_path, HANGING)
+    (by_python,) = measure.measure_bundle(tmp_path)["results"]
+    for result, why in (by_python, "took more than 0.5 s"), (by_program(tmp_path), "took too long"):
+        _, hang, near = result["candidates"]
+        assert (hang["verdict"], hang["why"]) == ("failed", why)
+        assert near["verdict"] in ("slower", "even", "faster")
 
 
 @pytest.mark.parametrize(
@@ -184,7 +206,7 @@ def test_greetings_are_no_results(tmp_path: Path) -> None:
 def tuned(folder: Path, runner_name: str, options: Options) -> Records:
     tuner = Tuner(layers.matmuls(folder / "m.onnx"), options, Records(), folder / "r.jsonl")
     with runner_for(runner_name, tuner.target) as runner:
-        summary = tuner.run(runner, folder / "bundles", 60.0)
+        summary = tuner.run(runner, folder / "bundles", ENOUGH)
     assert summary.problems == 2 and (summary.comparison is not None) == bool(summary.better)
     assert len(summary.records) == 2
     return summary.records

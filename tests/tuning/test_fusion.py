@@ -32,6 +32,7 @@ from onnxc.tuning.records import Record, Records
 from onnxc.tuning.runners import runner_for
 from onnxc.tuning.tune import Tuner
 
+from .commands import ENOUGH
 from .fused_models import MODELS, Nodes, feed_forward, model, residual
 from .models import Told
 
@@ -266,7 +267,7 @@ def test_the_tuner_looks_for_boundaries_between_tuned_kernels(tmp_path: Path, mo
     monkeypatch.setattr(tune.Search, "explore", explored)
     monkeypatch.setattr(Tuner, "_finish", lambda self, folder: tune.Summary(self.records, 2, 4, 2, 1.0))
     with runner_for("local", tuner.target) as runner:
-        tuner.run(runner, tmp_path / "bundles", 30.0)
+        tuner.run(runner, tmp_path / "bundles", ENOUGH)
     algorithms, kernels, ends, parts = asked
     assert not algorithms and [what for _, what in kernels] == ["schedule"] and [what for _, what in ends] == ["fusion"]
     assert ends[0][0] == kernels[0][0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 import time
 from concurrent.futures import Future
 from pathlib import Path
@@ -9,6 +11,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from onnxc.tuning import search as search_module
 from onnxc.tuning.records import Record
 from onnxc.tuning.search import PORTION, Search
 from onnxc.tuning.tasks import Call, Candidate, Task
@@ -61,7 +64,7 @@ class Machine:
         return {"winner": best, "ns": times[best], "default_ns": times[0], "rounds": 15, "candidates": told}
 
 
-def explored(machine: Machine, tasks: list[Task], folder: Path, seconds: float = 60.0, known=lambda t: None):
+def explored(machine: Machine, tasks: list[Task], folder: Path, seconds: float = math.inf, known=lambda t: None):
     found: list[Record] = []
     search = Search(machine, machine, folder / "bundles", found.append, lambda line: None)
     search.explore(tasks, time.monotonic() + seconds, known)
@@ -114,17 +117,20 @@ def test_no_time_no_candidates(tmp_path: Path) -> None:
     assert (search.measured, found, machine.asked) == (0, [], [])
 
 
-def test_a_problem_that_comes_again_keeps_its_gain(tmp_path: Path) -> None:
+def test_a_problem_that_comes_again_keeps_its_gain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where there is no time for it; a choice that is known and was not measured counts as none."""
     machine = Machine(lambda name, s: 20.0 - s["rows"])
     first, again = task("matmul", tiles(4)), task("matmul", tiles(4))
     search, _ = explored(machine, [first], tmp_path)
     assert search.saved == 3.0
-    machine.ns = lambda name, s: time.sleep(0.1) or 1.0
-    search.explore([again], time.monotonic() + 0.05, lambda t: t.candidates[2])
+    clock = itertools.count()  # it takes a second to time a problem, and there are two
+    monkeypatch.setattr(search_module, "time", SimpleNamespace(monotonic=lambda: float(next(clock))))
+    machine.ns = lambda name, s: 1.0
+    search.explore([again], 2.0, lambda t: t.candidates[2])
     assert (search.saved, len(search.states), search.states[0].task is again) == (3.0, 1, True)
     new = task("new", tiles(4))
-    search.explore([new], time.monotonic() + 0.05, lambda t: t.candidates[2])
+    clock = itertools.count()
+    search.explore([new], 2.0, lambda t: t.candidates[2])
     assert [state.better for state in search.states] == [True, False]
 
 

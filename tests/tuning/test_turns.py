@@ -30,6 +30,7 @@ from onnxc.tuning.runners import runner_for
 from onnxc.tuning.tune import Tuner
 from onnxc.tuning.turns import turn_tasks
 
+from .commands import ENOUGH
 from .models import Told
 
 CPU = "skylake-avx512"  # 1 MB of L2; nothing is brought from L3 ahead
@@ -234,6 +235,6 @@ def test_the_tuner_asks_last(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(tune.Search, "explore", explored)
     monkeypatch.setattr(Tuner, "_finish", lambda self, folder: tune.Summary(self.records, 2, 4, 2, 1.0))
     with runner_for("local", tuner.target) as runner:
-        tuner.run(runner, tmp_path / "bundles", 30.0)
+        tuner.run(runner, tmp_path / "bundles", ENOUGH)
     assert asked[-2:] == [{"schedule"}, {"turns"}]
     assert "turns" in {next(iter(record.choice)) for record in Records.read(tmp_path / "r.jsonl")[0]}

@@ -22,6 +22,7 @@ from onnxc.tuning.tune import Tuner
 from onnxc.tuning.whole_program import comparison_of, whole_task
 
 from . import layers
+from .commands import ENOUGH
 from .test_turns import block
 
 OPTIONS = Options(mcpu="native")
@@ -37,7 +38,7 @@ def tuner_with_records(model: Path, folder: Path) -> Tuner:
     assert len(tuner.records)
     states = [State(task, [], len(task.candidates) - 1, {"ns": 9.0}) for task in tasks]
     tuner.search = SimpleNamespace(states=states, measured=9, rejected=0)
-    tuner.runner, tuner.budget = CommandRunner("{bundle}"), 60.0
+    tuner.runner, tuner.budget = CommandRunner("{bundle}"), ENOUGH
     return tuner
 
 

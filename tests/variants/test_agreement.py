@@ -29,13 +29,15 @@ def build(folder: Path, name: str, model: ModelProto, specs: list[str], **option
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("agreement")
+def folder(once) -> Path:
+    return once("agreement", build_all)
+
+
+def build_all(folder: Path) -> None:
     build(folder, "tokens", models.tokens(), TOKENS)
     build(folder, "attention", models.attention(), SEQUENCES)
     build(folder, "strict", models.image(), IMAGES, strict=True)
     build(folder, "image", models.image(), IMAGES)
-    return folder
 
 
 def results(folder: Path, name: str, shape: tuple[int, ...], threads: int) -> tuple[np.ndarray, np.ndarray]:
@@ -99,7 +101,7 @@ def test_c_and_python(tmp_path: Path) -> None:
     workshop.zig(["ld.lld", "-pie", "-dynamic-linker", loader, "-o", "picks", "main.o", "picks.o", libc()])
     shapes = [(5, 16), (1, 1), (1, 7), (2, 4), (5, 7), (6, 13), (1, 16), (5, 16)]
     texts = ["x".join(map(str, (*shape, 48))) for shape in shapes]
-    done = subprocess.run([tmp_path / "picks", *texts], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([tmp_path / "picks", *texts], capture_output=True, text=True, timeout=600, check=True)
     expected: list[str] = []
     session = InferenceSession(tmp_path / "picks.so", trace=expected.append)
     for shape in shapes:

@@ -22,13 +22,15 @@ def rows(*shape: int) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("variants")
+def folder(once) -> Path:
+    return once("picked variants", compile_all)
+
+
+def compile_all(folder: Path) -> None:
     onnxc.compile(models.tokens(), folder / "plain.so", mcpu="native")
     onnxc.compile(models.tokens(), folder / "tokens.so", mcpu="native", variants=SPECS)
     onnxc.compile(models.tokens(), folder / "fixed.so", mcpu="native", variants=SPECS[:2], generic=False)
     onnxc.compile(models.tokens(), folder / "isa.so", variants=["batch=1"], isa=("x86-64-v2", "x86-64-v3"))
-    return folder
 
 
 PICKS = {
