@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
+from tests.command_line import forked
 
 Command = Callable[..., "subprocess.CompletedProcess[str]"]
 
@@ -16,9 +17,8 @@ Command = Callable[..., "subprocess.CompletedProcess[str]"]
 def onnxc_command(tmp_path: Path) -> Command:
     """`onnxc_command("compile", …)`, run in an empty folder; whatever happens, no traceback is shown."""
 
-    def run(*arguments: object, timeout: float = 600) -> subprocess.CompletedProcess[str]:
-        command = [sys.executable, "-m", "onnxc", *map(str, arguments)]
-        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=timeout)
+    def run(*arguments: object, how=forked) -> subprocess.CompletedProcess[str]:
+        done = how([*map(str, arguments)], tmp_path)
         assert "Traceback" not in done.stdout + done.stderr
         return done
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import onnxc
+from tests.command_line import alone
 
 
 @pytest.fixture(scope="module")
@@ -21,7 +22,7 @@ def artefact(tmp_path_factory: pytest.TempPathFactory, digits: Path) -> Path:
 def test_run_prints_and_saves(onnxc_command, artefact: Path, digits: Path, tmp_path: Path) -> None:
     data = np.load(digits.with_suffix(".npz"))
     np.save(tmp_path / "x.npy", data["images"])
-    done = onnxc_command("run", artefact, "--input", "image=x.npy", "--save", "y.npz")
+    done = onnxc_command("run", artefact, "--input", "image=x.npy", "--save", "y.npz", how=alone)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("probability: float32[10, 10]")
     assert (np.load(tmp_path / "y.npz")["probability"].argmax(axis=1) == data["labels"]).all()
@@ -82,6 +83,7 @@ def test_bench_compares_and_writes_json(onnxc_command, digits: Path, tmp_path: P
         "t.json",
         "--dim",
         "batch=2",
+        how=alone,
     )
     assert done.returncode == 0, done.stderr
     assert "1 thread on each side, CPU time, 3 interleaved blocks" in done.stdout
@@ -99,7 +101,7 @@ def test_bench_names_what_it_does_not_know(onnxc_command, digits: Path) -> None:
 
 
 def test_inspect(onnxc_command, artefact: Path) -> None:
-    text = onnxc_command("inspect", artefact).stdout
+    text = onnxc_command("inspect", artefact, how=alone).stdout
     for told in ("image: tensor(float) [batch, 1, 8, 8]", "probability: tensor(float) [batch, 10]", "generic"):
         assert told in text
     for told in ("dims      batch\n", "needs ", "workspace", "weights   ", "LLVM 22.1", "opset ai.onnx", "onnxc 0"):
@@ -116,13 +118,13 @@ def test_inspect_refuses_what_is_no_artefact(onnxc_command, digits: Path) -> Non
 
 
 def test_cache_tells_its_place(onnxc_command, artefact: Path) -> None:
-    done = onnxc_command("cache")
+    done = onnxc_command("cache", how=alone)
     assert done.returncode == 0
     assert "objects" in done.stdout
 
 
 def test_demo(onnxc_command, tmp_path: Path) -> None:
-    done = onnxc_command("demo", "here")
+    done = onnxc_command("demo", "here", how=alone)
     assert done.returncode == 0, done.stderr
     assert "10 of 10 right" in done.stdout
     for name in ("digits.onnx", "digits.so", "digits.c", "onnxc.h"):

@@ -5,19 +5,20 @@ from __future__ import annotations
 import pytest
 
 import onnxc
+from tests.command_line import alone
 
 
 def test_version(onnxc_command) -> None:
-    done = onnxc_command("--version")
+    done = onnxc_command("--version", how=alone)
     assert done.stdout.strip() == f"onnxc, version {onnxc.__version__}"
     assert done.returncode == 0
 
 
 def test_every_command_has_help(onnxc_command) -> None:
-    listed = onnxc_command("--help").stdout
+    listed = onnxc_command("--help", how=alone).stdout
     for command in ("bench", "cache", "check", "compile", "demo", "inspect", "run"):
         assert f"  {command} " in listed
-        assert "Usage:" in onnxc_command(command, "--help").stdout
+        assert "Usage:" in onnxc_command(command, "--help", how=alone).stdout
 
 
 @pytest.mark.parametrize(

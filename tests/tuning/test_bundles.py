@@ -19,7 +19,7 @@ from onnxc.tuning.records import Record, Records
 from onnxc.tuning.runners import ExecutorRunner, LocalRunner
 from onnxc.tuning.tune import Tuner
 
-from .commands import ENOUGH, run
+from .commands import ENOUGH, FEW, run
 
 OPTIONS = Options(mcpu="native")
 
@@ -67,9 +67,12 @@ def test_executor(model: Path, tmp_path: Path, few: None) -> None:
 
 def test_dask(model: Path, tmp_path: Path) -> None:
     distributed = pytest.importorskip("distributed")
-    with distributed.LocalCluster(n_workers=1, threads_per_worker=1, dashboard_address=None) as cluster:
+    one = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "protocol": "tcp", "dashboard_address": None}
+    with distributed.LocalCluster(**one) as cluster:
         address = cluster.scheduler_address.removeprefix("tcp://")
-        done = run("tune", model, "-o", tmp_path / "r.jsonl", "--budget", f"{ENOUGH}s", "--runner", f"dask://{address}")
+        options = ["-o", str(tmp_path / "r.jsonl"), "--budget", f"{ENOUGH}s", "--runner", f"dask://{address}"]
+        command = [sys.executable, "-c", FEW.format(more=""), "tune", str(model), *options]
+        done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     assert len(Records.read(tmp_path / "r.jsonl")[0]) == 2
 

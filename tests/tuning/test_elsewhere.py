@@ -29,7 +29,7 @@ from onnxc.tuning.runners import ExecutorRunner, runner_for
 from onnxc.tuning.tune import Tuner
 
 from . import layers
-from .commands import ENOUGH
+from .commands import ENOUGH, run
 
 HERE = target_for("native")
 ARGUMENTS = "(const int64_t *a, int64_t begin, int64_t end)"
@@ -271,23 +271,17 @@ def test_emulated(tmp_path: Path, few: None) -> None:
 def test_on_the_command_line(tmp_path: Path) -> None:
     """What a program prints is merged; what fails on the way is no fault of onnxc."""
     model = layers.matmuls(tmp_path / "m.onnx")
-
-    def run(*arguments: object) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [sys.executable, "-m", "onnxc", "tune", *map(str, arguments)], capture_output=True, text=True
-        )
-
-    done = run(model, "-o", tmp_path / "there", "--runner", "program", "--mcpu", "native", "--budget", "3s")
+    done = run("tune", model, "-o", tmp_path / "there", "--runner", "program", "--mcpu", "native", "--budget", "3s")
     assert done.returncode == 0 and f"on the device: {tmp_path}/there > results.json" in done.stdout
     results = subprocess.run([tmp_path / "there"], capture_output=True, text=True, check=True).stdout
     (tmp_path / "results.json").write_text(results)
     assert len(read_lines(results)["results"]) == 2
-    done = run("--merge", tmp_path / "results.json", "-o", tmp_path / "r.jsonl")
+    done = run("tune", "--merge", tmp_path / "results.json", "-o", tmp_path / "r.jsonl")
     assert done.returncode == 0 and len(Records.read(tmp_path / "r.jsonl")[0]) == 2
-    done = run(model, "-o", tmp_path / "other.jsonl", "--runner", "false {bundle}")
+    done = run("tune", model, "-o", tmp_path / "other.jsonl", "--runner", "false {bundle}")
     assert done.returncode == 2 and "error: --runner false {bundle}: the command ended with" in done.stderr
     for runner, told in (("ssh:", "names no host"), ("scp x", "has no {bundle}"), ("here", "is no runner")):
-        done = run(model, "-o", tmp_path / "other.jsonl", "--runner", runner)
+        done = run("tune", model, "-o", tmp_path / "other.jsonl", "--runner", runner)
         assert done.returncode == 2 and told in done.stderr
 
 

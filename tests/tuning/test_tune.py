@@ -28,9 +28,10 @@ from onnxc.tuning.runners import runner_for
 from onnxc.tuning.search import State
 from onnxc.tuning.tasks import Candidate, Task
 from onnxc.tuning.tune import Tuner
+from tests.command_line import alone
 
 from . import layers
-from .commands import ENOUGH, run
+from .commands import ENOUGH, FEW, run
 
 OPTIONS = Options(mcpu="native")
 
@@ -38,7 +39,7 @@ OPTIONS = Options(mcpu="native")
 def test_tune_and_compile(model: Path, tmp_path: Path) -> None:
     """The records are of the model's kernels, compile takes them, and results stay the same."""
     records, artefact, plain = tmp_path / "r.jsonl", tmp_path / "tuned.so", tmp_path / "plain.so"
-    done = run("tune", model, "-o", records, "--budget", f"{ENOUGH}s", "-v")
+    done = run("tune", model, "-o", records, "--budget", f"{ENOUGH}s", "-v", how=alone)
     assert done.returncode == 0, done.stderr
     assert "2 problems" in done.stdout
     found, warnings = Records.read(records)
@@ -78,16 +79,10 @@ def test_interrupted(model: Path, tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["r.jsonl"]
 
 
-HELD = """if True:
+HELD = """
     import sys
-    from onnxc.__main__ import main
-    from onnxc.tuning import runners, tune
-    tuners, submit, tune_for, kernel_tasks = [], runners.LocalRunner.submit, tune.Tuner.run, tune.kernel_tasks
-    def few(lowered):
-        tasks = kernel_tasks(lowered)
-        for task in tasks:
-            del task.candidates[3:]
-        return tasks
+    from onnxc.tuning import runners
+    tuners, submit, tune_for = [], runners.LocalRunner.submit, tune.Tuner.run
     def run(tuner, *given):
         tuners.append(tuner)
         return tune_for(tuner, *given)
@@ -99,15 +94,14 @@ HELD = """if True:
             measuring.patience = float("inf")
             print("held", file=sys.stderr, flush=True)
         return submit(runner, folder)
-    tune.Tuner.run, tune.kernel_tasks, runners.LocalRunner.submit = run, few, held
-    main()
+    tune.Tuner.run, runners.LocalRunner.submit = run, held
 """
 
 
 def interrupted_once(condition: str, model: Path, records: Path, *options: str) -> tuple[int, str]:
     """Ctrl-C for `tune` while it measures, which takes for ever once the condition holds of its `tuner`; the exit code,
     and what was said."""
-    code = HELD.format(condition=condition)
+    code = FEW.format(more=HELD.format(condition=condition))
     command = [sys.executable, "-c", code, "tune", str(model), "-o", str(records), "--budget", f"{ENOUGH}s", *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         assert process.stderr is not None
