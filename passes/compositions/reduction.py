@@ -8,7 +8,19 @@ from mlir import ir
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
 from onnxc.passes.compositions.registry import composes
+from onnxc.passes.kernels.scalars import is_float
 from onnxc.passes.rewriting import Rewriter
+
+
+@composes("ReduceL2", "ReduceLogSum")
+def root_or_log(op: OnnxOp, g: Rewriter) -> ir.Value | None:
+    """Of integers in f64: what is no integer is truncated once. Others are reductions of their own."""
+    return None if is_float(Tensor.of(op.operands[0].type).elem) else _in_double(op, g)
+
+
+def _in_double(op: OnnxOp, g: Rewriter) -> ir.Value:
+    result, operands = Tensor.of(op.results[0].type), [g.cast(op.operands[0], "f64"), *op.operands[1:]]
+    return g.cast(g.one(op.name, operands, result.of_elem("f64"), g.attributes(op)), result.elem)
 
 
 @composes("ReduceLogSumExp")
@@ -16,6 +28,8 @@ def log_sum_exp(op: OnnxOp, g: Rewriter) -> ir.Value | None:
     """m + log(Σ exp(x − m)) with the maximum m, so that nothing overflows; an infinite maximum is not subtracted."""
     x, result = op.operands[0], Tensor.of(op.results[0].type)
     tensor = Tensor.of(x.type)
+    if not is_float(tensor.elem):
+        return _in_double(op, g)
     given = op.values(1)
     if given is None and len(op.operands) > 1 and op.operands[1] is not None:
         return None

@@ -28,20 +28,17 @@ COLUMNS = 16  # kept elements that one vector accumulator covers; any width give
 
 @dataclass(frozen=True)
 class Reduction:
-    """`finish(join over x of prepare(x))`, starting from `start`; `count` is the number of elements joined."""
+    """`finish(join over x of prepare(x), count)`, starting from `start` of the element type; `count` is the number of
+    elements joined. The last argument of each tells whether they are unsigned integers."""
 
     start: Callable[[str], float]
     join: Callable[[ir.Value, ir.Value, bool], ir.Value]
-    prepare: Callable[[ir.Value], ir.Value] = lambda x: x
-    finish: Callable[[ir.Value, ir.Value], ir.Value] = lambda x, count: x
+    prepare: Callable[[ir.Value, bool], ir.Value] = lambda x, unsigned: x
+    finish: Callable[[ir.Value, ir.Value, bool], ir.Value] = lambda x, count, unsigned: x
 
 
 def _sum(a: ir.Value, b: ir.Value, unsigned: bool) -> ir.Value:
     return scalars.add(a, b)
-
-
-def _mean(x: ir.Value, count: ir.Value) -> ir.Value:
-    return scalars.div(x, count)
 
 
 def lowest(elem: str) -> float:
@@ -58,15 +55,17 @@ def highest(elem: str) -> float:
     return 2 ** scalars.bit_width(elem) - 1 if scalars.is_unsigned(elem) else 2 ** (scalars.bit_width(elem) - 1) - 1
 
 
-def _absolute(x: ir.Value) -> ir.Value:
+def _absolute(x: ir.Value, unsigned: bool) -> ir.Value:
+    if unsigned:
+        return x
     return math.absf(x) if scalars.floats(x) else scalars.maximum(x, scalars.neg(x))
 
 
-def _square(x: ir.Value) -> ir.Value:
+def _square(x: ir.Value, unsigned: bool) -> ir.Value:
     return scalars.mul(x, x)
 
 
-def _root(x: ir.Value, count: ir.Value) -> ir.Value:
+def _root(x: ir.Value, count: ir.Value, unsigned: bool) -> ir.Value:
     return math.sqrt(x)
 
 
@@ -76,14 +75,14 @@ def _zero(elem: str) -> float:
 
 REDUCTIONS = {
     "ReduceSum": Reduction(_zero, _sum),
-    "ReduceMean": Reduction(_zero, _sum, finish=_mean),
+    "ReduceMean": Reduction(_zero, _sum, finish=scalars.div),
     "ReduceMax": Reduction(lowest, scalars.maximum),
     "ReduceMin": Reduction(highest, scalars.minimum),
     "ReduceProd": Reduction(lambda elem: 1, lambda a, b, unsigned: scalars.mul(a, b)),
     "ReduceL1": Reduction(_zero, _sum, _absolute),
     "ReduceL2": Reduction(_zero, _sum, _square, _root),
     "ReduceSumSquare": Reduction(_zero, _sum, _square),
-    "ReduceLogSum": Reduction(_zero, _sum, finish=lambda x, count: maths.log(x)),
+    "ReduceLogSum": Reduction(_zero, _sum, finish=lambda x, count, unsigned: maths.log(x)),
 }
 
 
@@ -174,7 +173,7 @@ def _reduce_row(b: KernelBuilder, ev: Evaluator, axes: Axes, point: list[im.Inde
     root = b.kernel.root
     operand = root.operands[0]
     elem = ev.tensor(operand).elem
-    reduction = REDUCTIONS[root.op_type]
+    reduction, unsigned = REDUCTIONS[root.op_type], scalars.is_unsigned(elem)
     outer = [a for a in axes.reduced if a not in axes.run]
     length = im.product([shape[a] for a in axes.run])
     start = scalars.constant(reduction.start(elem), scalars.vector_of(scalars.element_type(elem), LANES))
@@ -185,8 +184,9 @@ def _reduce_row(b: KernelBuilder, ev: Evaluator, axes: Axes, point: list[im.Inde
                 at = list(outer_point)
                 if axes.run:
                     at[axes.run[-1]] = i
-                x = reduction.prepare(ev.at(operand, at, Lanes(LANES, axes.rank - 1 if axes.run else None, mask)))
-            joined = reduction.join(carried, x, scalars.is_unsigned(elem))
+                x = ev.at(operand, at, Lanes(LANES, axes.rank - 1 if axes.run else None, mask))
+                x = reduction.prepare(x, unsigned)
+            joined = reduction.join(carried, x, unsigned)
             return joined if mask is None else arith.select(mask, joined, carried)
 
         whole = im.mul(im.floordiv(length, LANES), LANES)
@@ -196,9 +196,7 @@ def _reduce_row(b: KernelBuilder, ev: Evaluator, axes: Axes, point: list[im.Inde
         rest = im.sub(length, whole)
         return b.reduce(whole, length, LANES, [total], lambda i, c: [chunk(i, c, lane_mask(rest))])[0]
 
-    return joined_lanes(
-        _over(b, outer, shape, point, body, start), lambda x, y: reduction.join(x, y, scalars.is_unsigned(elem))
-    )
+    return joined_lanes(_over(b, outer, shape, point, body, start), lambda x, y: reduction.join(x, y, unsigned))
 
 
 def lane_mask(count: im.Index, lanes: int = LANES) -> ir.Value:
@@ -252,7 +250,7 @@ def _column_block(b: KernelBuilder, ev: Evaluator, axes: Axes, outer, column, sh
     root = b.kernel.root
     operand, reduction = root.operands[0], REDUCTIONS[root.op_type]
     elem = ev.tensor(operand).elem
-    lanes = Lanes(COLUMNS, axes.rank - 1, mask)
+    unsigned, lanes = scalars.is_unsigned(elem), Lanes(COLUMNS, axes.rank - 1, mask)
     point: list[im.Index] = [0] * axes.rank
     for a, i in zip(_outer_kept(axes), outer, strict=True):
         point[a] = i
@@ -260,7 +258,7 @@ def _column_block(b: KernelBuilder, ev: Evaluator, axes: Axes, outer, column, sh
 
     def body(at: list[im.Index], total: ir.Value) -> ir.Value:
         with ev.scope():
-            return reduction.join(total, reduction.prepare(ev.at(operand, at, lanes)), scalars.is_unsigned(elem))
+            return reduction.join(total, reduction.prepare(ev.at(operand, at, lanes), unsigned), unsigned)
 
     start = scalars.constant(reduction.start(elem), scalars.vector_of(scalars.element_type(elem), COLUMNS))
     total = _over(b, list(axes.reduced), shape, point, body, start)
@@ -276,7 +274,7 @@ def _finish(
     elem = ev.tensor(root.operands[0]).elem
     i64 = arith.index_cast(ir.IntegerType.get_signless(64), im.value(count))
     total = scalars.splat(scalars.cast(i64, "i64", elem), lanes.width)
-    element = REDUCTIONS[root.op_type].finish(element, total)
+    element = REDUCTIONS[root.op_type].finish(element, total, scalars.is_unsigned(elem))
     point = list(kept)
     if axes.keepdims:
         point = [0] * axes.rank

@@ -8,17 +8,16 @@ from mlir import ir
 
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
+from onnxc.passes.kernels.scalars import is_float
 from onnxc.passes.patterns.registry import near, product, recognises, same_shape, shifted
 from onnxc.passes.rewriting import Rewriter
-
-FLOATS = ("f16", "bf16", "f32", "f64")
 
 
 @recognises("Mul", "Div")
 def gated(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
     """number · x · gate(x), in any order."""
     result = op.results[0]
-    if Tensor.of(result.type).elem not in FLOATS:
+    if not is_float(Tensor.of(result.type).elem):
         return None
     number, factors = product(result, rw)
     if len(factors) != 2:
@@ -100,7 +99,7 @@ def hard_sigmoid(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
     shift = None if clip is None else shifted(clip.operands[0], rw)
     if shift is None or not _is_clipped(clip, shift[0], rw):
         return None
-    if not same_shape(shift[0], op.results[0]) or Tensor.of(op.results[0].type).elem not in FLOATS:
+    if not same_shape(shift[0], op.results[0]) or not is_float(Tensor.of(op.results[0].type).elem):
         return None
     return rw.one("HardSigmoid", [shift[0]], op.results[0].type, {"alpha": 1 / 6, "beta": 0.5})
 

@@ -7,10 +7,9 @@ from mlir import ir
 
 from onnxc.dialects.onnx import OnnxOp
 from onnxc.dialects.types import Tensor
+from onnxc.passes.kernels.scalars import is_float
 from onnxc.passes.patterns.registry import recognises, same_shape, shifted
 from onnxc.passes.rewriting import Rewriter
-
-FLOATS = ("f16", "bf16", "f32", "f64")
 
 
 @recognises("Div", "Mul")
@@ -25,7 +24,7 @@ def normalisation(op: OnnxOp, rw: Rewriter) -> ir.Value | None:
                 continue
             root = inverse.operands[0]
         found = _root_of_mean_square(root, value, rw)
-        if found is not None and same_shape(value, result) and Tensor.of(value.type).elem in FLOATS:
+        if found is not None and same_shape(value, result) and is_float(Tensor.of(value.type).elem):
             return _built(value, *found, rw, result.type)
     return None
 
