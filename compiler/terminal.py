@@ -71,9 +71,9 @@ def _bar(stream: TextIO):
     return Bar(*columns, console=Console(file=stream), transient=True, auto_refresh=False)
 
 
-def report_error(text: str, stream: TextIO | None = None) -> None:
+def report_error(text: str) -> None:
     """Writes `text` as one readable paragraph a line of it, with a coloured label on a terminal."""
-    stream = stream or sys.stderr
+    stream = sys.stderr
     for paragraph in text.splitlines():
         line = f"error: {paragraph}"
         if stream.isatty():

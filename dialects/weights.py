@@ -246,11 +246,6 @@ def tensor_attribute(array: np.ndarray, weights: WeightStore, hint: str, context
         return _dense(array, element, ir.RankedTensorType.get(array.shape, ir.Type.parse(element)))
 
 
-def attribute_array(attribute: ir.Attribute, weights: WeightStore) -> np.ndarray:
-    """The value of a tensor attribute."""
-    return weights.get(attribute.value) if isinstance(attribute, ir.StringAttr) else dense_array(attribute)
-
-
 def build_constant(
     array: np.ndarray, weights: WeightStore, *, loc: ir.Location, ip: ir.InsertionPoint | None = None
 ) -> ir.Value:

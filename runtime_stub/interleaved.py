@@ -17,6 +17,7 @@ FEW = 3  # rounds after which a candidate may be told to be slower
 SOME = 7  # … to be no faster, or beyond doubt faster
 BLOCK_NANOSECONDS = 3_000_000
 MOST_RUNS = 10_000
+BLOCKS_ALONE = 5
 FASTER = 0.98  # the median of the ratios below which a candidate is kept
 HOPELESS = 1.08
 BEYOND_DOUBT = 0.93
@@ -95,7 +96,7 @@ def runs_a_block(clock: Clock) -> int:
     return int(min(MOST_RUNS, max(1, BLOCK_NANOSECONDS / max(some, 1.0))))
 
 
-def alone(clock: Clock, blocks: int = 5) -> float:
+def alone(clock: Clock) -> float:
     """Nanoseconds a run, the median of a few blocks."""
     runs = runs_a_block(clock)
-    return median(clock(runs) for _ in range(blocks))
+    return median(clock(runs) for _ in range(BLOCKS_ALONE))

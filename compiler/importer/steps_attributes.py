@@ -6,7 +6,7 @@ import numpy as np
 
 from onnxc.dialects.signatures import OPSET
 from onnxc.importer.nodes import Node
-from onnxc.importer.upgrade import STEPS, Surroundings, made, upgrades
+from onnxc.importer.upgrade import Surroundings, made, upgrades
 
 _NUMBER_OF_TYPE = {
     "FLOAT": 1, "UINT8": 2, "INT8": 3, "UINT16": 4, "INT16": 5, "INT32": 6, "INT64": 7, "STRING": 8, "BOOL": 9,
@@ -231,34 +231,15 @@ def tile_repeats(node: Node, around: Surroundings) -> list[Node] | None:
     return [*nodes, node]
 
 
-def _drop_consumed_inputs(node: Node, around: Surroundings) -> None:
+@upgrades(
+    "Abs", "Add", "BatchNormalization", "Ceil", "Div", "Elu", "Exp", "Floor", "HardSigmoid", "InstanceNormalization",
+    "LeakyRelu", "Log", "Max", "Mean", "Min", "Mul", "Neg", "PRelu", "Reciprocal", "Relu", "Sigmoid", "Sqrt", "Sub",
+    "Sum", "Tanh",
+    since=1,
+)  # fmt: skip
+def consumed_inputs(node: Node, around: Surroundings) -> None:
     """Opset 6: no `consumed_inputs`, a hint for memory that changes nothing."""
     node.attrs.pop("consumed_inputs", None)
-
-
-for _op in [
-    "Abs",
-    "Ceil",
-    "Elu",
-    "Exp",
-    "Floor",
-    "HardSigmoid",
-    "InstanceNormalization",
-    "LeakyRelu",
-    "Log",
-    "Max",
-    "Mean",
-    "Min",
-    "Neg",
-    "PRelu",
-    "Reciprocal",
-    "Relu",
-    "Sigmoid",
-    "Sqrt",
-    "Sum",
-    "Tanh",
-]:
-    STEPS["", _op, 1] = _drop_consumed_inputs
 
 
 @upgrades("LabelEncoder", since=1, domain="ai.onnx.ml")

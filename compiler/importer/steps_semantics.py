@@ -6,7 +6,7 @@ import numpy as np
 
 from onnxc.dialects.signatures import OPSET
 from onnxc.importer.nodes import Node
-from onnxc.importer.upgrade import STEPS, Surroundings, made, rank_of, upgrades
+from onnxc.importer.upgrade import Surroundings, made, rank_of, upgrades
 
 
 @upgrades("Add", "Sub", "Mul", "Div", since=6)
@@ -27,21 +27,6 @@ def broadcast_by_axis(node: Node, around: Surroundings) -> list[Node] | None:
     expand = made("Unsqueeze", [node.inputs[1], axes], [aligned], like=node)
     node.inputs[1] = aligned
     return [expand, node]
-
-
-def _drop_consumed_inputs(node: Node, around: Surroundings) -> None:
-    """Opset 6 dropped a hint for memory that changed nothing."""
-    node.attrs.pop("consumed_inputs", None)
-
-
-for _op in ("Add", "Sub", "Mul", "Div"):
-    STEPS["", _op, 1] = _drop_consumed_inputs
-
-
-@upgrades("PRelu", since=1)
-def prelu_consumed_inputs(node: Node, around: Surroundings) -> None:
-    """Opset 6: no `consumed_inputs`."""
-    node.attrs.pop("consumed_inputs", None)
 
 
 @upgrades("PRelu", since=6)
@@ -86,12 +71,6 @@ def softmax_of_matrix(node: Node, around: Surroundings) -> list[Node] | None:
         node,
         made("Reshape", [soft, shape], [result], {"allowzero": 1}, like=node),
     ]
-
-
-@upgrades("BatchNormalization", since=1)
-def batch_norm_consumed_inputs(node: Node, around: Surroundings) -> None:
-    """Opset 6: no `consumed_inputs`."""
-    node.attrs.pop("consumed_inputs", None)
 
 
 @upgrades("BatchNormalization", since=6)

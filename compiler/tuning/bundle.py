@@ -137,7 +137,7 @@ class BundleWriter:
 
     def _build(self, candidate: Candidate) -> list[Step] | None:
         try:
-            built = [build_call(call, self.pool.target) for call in candidate.calls]
+            built = [build_call(call) for call in candidate.calls]
         except (OnnxcError, CompilerBug, TypeError, ValueError, KeyError, ir.MLIRError):
             return None  # a schedule that this kernel does not know or cannot have
         steps: list[Step] = []
@@ -179,7 +179,7 @@ def _jobs(steps: Sequence[Step] | None) -> list[Job]:
     return [call.job for step in steps or () for call in step.calls]
 
 
-def build_call(call: Call, target: Any) -> Built:
+def build_call(call: Call) -> Built:
     """The kernel of a call with its schedule, launch and packing, named by what it is made of."""
     symbol = "k_" + hashlib.blake2b(f"{call.text}{call.schedule}".encode(), digest_size=8).hexdigest()
     with new_context(), ir.Location.unknown():

@@ -104,8 +104,9 @@ class Machine:
     def load(self, type_: ir.Type, pointer: ir.Value, index: int = 0, stride: int = 8) -> ir.Value:
         return llvm.LoadOp(type_, self.offset(pointer, index * stride)).result
 
-    def store(self, v: ir.Value, pointer: ir.Value, index: int = 0, stride: int = 8) -> None:
-        llvm.StoreOp(v, self.offset(pointer, index * stride))
+    def store(self, v: ir.Value, pointer: ir.Value, index: int = 0) -> None:
+        """As word `index`."""
+        llvm.StoreOp(v, self.offset(pointer, index * 8))
 
     def copy(self, target: ir.Value, source: ir.Value, bytes_: im.Index) -> None:
         llvm.MemcpyOp(target, source, self.as_i64(bytes_), ir.BoolAttr.get(False))
