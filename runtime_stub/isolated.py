@@ -14,6 +14,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any
 
+STEP = 0.5  # seconds: time in which the whole machine is stopped counts as one step
 _PR_SET_PDEATHSIG = 1
 
 
@@ -33,7 +34,7 @@ def isolated(function: Callable[[], Any], seconds: float) -> Any:
         _serve(function, theirs, parent)
     os.close(theirs)
     try:
-        said = _read(ours, time.monotonic() + seconds)
+        said = _read(ours, seconds)
     finally:
         os.close(ours)
         if not _ended(pid):
@@ -68,12 +69,15 @@ def _serve(function: Callable[[], Any], pipe: int, parent: int) -> None:
         os._exit(status)
 
 
-def _read(pipe: int, until: float) -> bytes | None:
-    """All that comes until the other end closes; None if that takes too long."""
+def _read(pipe: int, seconds: float) -> bytes | None:
+    """All that comes until the other end closes; None if that takes longer."""
     data = bytearray()
     with selectors.PollSelector() as selector:
         selector.register(pipe, selectors.EVENT_READ)
-        while selector.select(max(0.0, until - time.monotonic())):
+        while seconds > 0:
+            if not selector.select(min(STEP, seconds)):
+                seconds -= STEP
+                continue
             piece = os.read(pipe, 1 << 16)
             if not piece:
                 return bytes(data)

@@ -100,10 +100,13 @@ static int32_t wait_for(int32_t child) {
 }
 
 static const char *await(int32_t from, int32_t child, answer *a) {
-    const int64_t limit = (int64_t)(onnxc_plan.rules.longest * 1e9);
+    const int64_t step = 500000000; /* time in which the whole machine is stopped counts as one */
     struct pollfd ready = {.fd = from, .events = POLLIN};
-    struct timespec left = {limit / 1000000000, limit % 1000000000};
-    const int64_t seen = CALL(SYS_ppoll, ADDRESS(&ready), 1, ADDRESS(&left), 0, 0);
+    int64_t seen = 0;
+    for (int64_t left = (int64_t)(onnxc_plan.rules.longest * 1e9); left > 0 && seen <= 0; left -= step) {
+        struct timespec wait = {0, left < step ? left : step};
+        seen = CALL(SYS_ppoll, ADDRESS(&ready), 1, ADDRESS(&wait), 0, 0);
+    }
     const int64_t got = seen > 0 ? CALL(SYS_read, from, ADDRESS(a), sizeof *a) : 0;
     if (got != sizeof *a) CALL(SYS_kill, child, seen > 0 ? 0 : SIGKILL);
     const int32_t status = wait_for(child);

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import Any
 
 from onnxc.runtime.errors import LoadError
+from onnxc.runtime.isolated import STEP
 from onnxc.runtime.measure import LONGEST, Result
 
 COMMAND = (sys.executable, "-m", "onnxc.runtime.measure", "--serve")
 PATIENCE = 2 * LONGEST  # seconds without a word: a candidate's own limit has passed long ago
-STEP = 0.5  # seconds: time in which the whole machine is stopped counts as one step
 SILENT = 2  # processes that end without a word, one after the other: there is no use in a third
 
 

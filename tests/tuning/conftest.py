@@ -25,6 +25,12 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tune, "kernel_tasks", fewer)
 
 
+@pytest.fixture
+def uncompared(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The model as a whole is not measured in the end."""
+    monkeypatch.setattr(tune.Tuner, "_compare", lambda tuner, folder: None)
+
+
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return layers.matmuls(tmp_path_factory.mktemp("model") / "m.onnx")

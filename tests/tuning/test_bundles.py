@@ -57,7 +57,7 @@ def test_bundle_for_another_machine(model: Path, tmp_path: Path) -> None:
     assert again.read_bytes() == bundle.read_bytes()
 
 
-def test_executor(model: Path, tmp_path: Path, few: None) -> None:
+def test_executor(model: Path, tmp_path: Path, few: None, uncompared: None) -> None:
     """Any executor of concurrent.futures will do."""
     tuner = Tuner(model, OPTIONS, Records(), tmp_path / "r.jsonl")
     with ThreadPoolExecutor(2) as executor:

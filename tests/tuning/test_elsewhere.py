@@ -305,7 +305,7 @@ def test_workers_that_fail(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     for end in (sys.exit, die):
         monkeypatch.setattr(runners, "measure_archive", end)
         with ProcessPoolExecutor(1) as executor, pytest.raises(OnnxcError, match=told):
-            ExecutorRunner(executor, 1).submit(tmp_path).result(60)
+            ExecutorRunner(executor, 1).submit(tmp_path).result(ENOUGH)
 
 
 def die(archive: bytes) -> None:

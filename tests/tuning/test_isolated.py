@@ -5,11 +5,13 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import selectors
 import signal
 from pathlib import Path
 
 import pytest
 
+from onnxc.runtime import isolated as isolating
 from onnxc.runtime.isolated import Failed, isolated
 from onnxc.runtime.watched import Watched
 
@@ -48,6 +50,25 @@ def test_hanging_ends() -> None:
         with pytest.raises(Failed, match=r"took more than 0.2 s"):
             isolated(hang, 0.2)
         assert children() <= before
+
+
+@pytest.mark.parametrize(("steps", "enough"), [(3, True), (4, False)])
+def test_time_in_which_all_is_stopped_is_a_step(monkeypatch: pytest.MonkeyPatch, steps: int, enough: bool) -> None:
+    """However long it was: a system that sleeps has stopped both sides."""
+    asked = []
+
+    class Selector(selectors.PollSelector):
+        def select(self, timeout: float | None = None) -> list:
+            asked.append(timeout)
+            return super().select() if len(asked) > steps else []
+
+    monkeypatch.setattr(isolating.selectors, "PollSelector", Selector)
+    if not enough:
+        with pytest.raises(Failed, match="took more than 1.8 s"):
+            isolated(lambda: 4, 1.8)
+        assert asked == [0.5, 0.5, 0.5, pytest.approx(0.3)]
+    else:
+        assert isolated(lambda: 4, 1.8) == 4
 
 
 def children() -> set[str]:

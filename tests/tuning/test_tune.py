@@ -117,7 +117,7 @@ def tuned(model: Path, output: Path, known: Records) -> Tuner:
     return tuner
 
 
-def test_resuming_begins_with_what_is_known(model: Path, tmp_path: Path, few: None) -> None:
+def test_resuming_begins_with_what_is_known(model: Path, tmp_path: Path, few: None, uncompared: None) -> None:
     """Problems without a record come first; a known choice is tried before others, also one that is no candidate."""
     first = tuned(model, tmp_path / "a.jsonl", Records())
     record = next(r for r in first.records if "const" in r.signature)
@@ -289,7 +289,7 @@ def test_no_time_leaves_no_records_and_a_file(model: Path, tmp_path: Path) -> No
     assert (tmp_path / "r.jsonl").read_bytes() == b""
 
 
-def test_close_algorithms_are_compared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_close_algorithms_are_compared_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, uncompared: None) -> None:
     """With tuned kernels of both; the second comparison's winner is what the records have."""
     monkeypatch.setattr(tune, "NEAR", 1e9)
     tuner = Tuner(layers.convolutions(tmp_path / "m.onnx"), OPTIONS, Records(), tmp_path / "r.jsonl")
