@@ -2,7 +2,7 @@
  *
  * Prints "NAME MEDIAN P90" lines, ns: `hot` an empty region straight after another; `woken` after 5 ms of idling;
  * `serial`, `shared` 40 µs of arithmetic on one thread and in one region; `…,idle` 400 µs after 5 ms; `…,run` 60 regions
- * of 80 µs. With an argument a busy process is pinned to that CPU meanwhile. */
+ * of 80 µs. Arguments, both optional: how many times fewer rounds, and a CPU to which a busy process is pinned meanwhile. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -88,16 +88,18 @@ static pid_t busy_process(int cpu) {
 
 int main(int count, char **arguments) {
     calibrate();
-    const pid_t busy = count > 1 ? busy_process(atoi(arguments[1])) : 0;
+    const int few = count > 1 ? atoi(arguments[1]) : 1;
+    const pid_t busy = count > 2 ? busy_process(atoi(arguments[2])) : 0;
     const int64_t unit = UNIT * 1000;
-    measure("hot", 2, meet, 2, 1000 * (int64_t)WAKING * 2, 1, 0, ROUNDS);
-    measure("woken", 2, meet, 2, 1000 * (int64_t)WAKING * 2, 1, 5000, 200);
-    measure("serial", 1, arithmetic, UNITS, unit, 1, 0, ROUNDS);
-    measure("shared", 2, arithmetic, UNITS, unit, 1, 0, ROUNDS);
-    measure("serial,idle", 1, arithmetic, 10 * UNITS, unit, 1, 5000, 200);
-    measure("shared,idle", 2, arithmetic, 10 * UNITS, unit, 1, 5000, 200);
-    measure("serial,run", 1, arithmetic, 2 * UNITS, unit, 60, 0, 400);
-    measure("shared,run", 2, arithmetic, 2 * UNITS, unit, 60, 0, 400);
+    if (few < 1 || few > 200) return 1;
+    measure("hot", 2, meet, 2, 1000 * (int64_t)WAKING * 2, 1, 0, ROUNDS / few);
+    measure("woken", 2, meet, 2, 1000 * (int64_t)WAKING * 2, 1, 5000, 200 / few);
+    measure("serial", 1, arithmetic, UNITS, unit, 1, 0, ROUNDS / few);
+    measure("shared", 2, arithmetic, UNITS, unit, 1, 0, ROUNDS / few);
+    measure("serial,idle", 1, arithmetic, 10 * UNITS, unit, 1, 5000, 200 / few);
+    measure("shared,idle", 2, arithmetic, 10 * UNITS, unit, 1, 5000, 200 / few);
+    measure("serial,run", 1, arithmetic, 2 * UNITS, unit, 60, 0, 400 / few);
+    measure("shared,run", 2, arithmetic, 2 * UNITS, unit, 60, 0, 400 / few);
     if (busy) {
         kill(busy, SIGKILL);
         waitpid(busy, NULL, 0);

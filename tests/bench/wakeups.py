@@ -48,7 +48,7 @@ def build(folder: Path) -> Path:
 
 def measured(program: Path, rounds: int) -> dict[str, Row]:
     """What it prints, by the way of waking."""
-    lines = subprocess.run([program, str(rounds)], check=True, capture_output=True, text=True, timeout=300).stdout
+    lines = subprocess.run([program, str(rounds)], check=True, capture_output=True, text=True, timeout=600).stdout
     rows = (line.split() for line in lines.splitlines())
     return {name: Row(int(same), int(all_), int(ns) / 1e3, int(most) / 1e3) for name, same, all_, ns, most in rows}
 
