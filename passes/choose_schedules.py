@@ -25,7 +25,13 @@ from onnxc.dialects.weights import weight_key
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.fusion_rules import short
 from onnxc.passes.kernel_calls import callee_of, calls_by_kernel, kernel_calls, nodes_of
-from onnxc.passes.kernels.kernel_function import KernelFunction, read_schedule, schedule_attribute, set_launch
+from onnxc.passes.kernels.kernel_function import (
+    KernelFunction,
+    kernels_of,
+    read_schedule,
+    schedule_attribute,
+    set_launch,
+)
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.prefetching import MEMORY_BYTES
 from onnxc.passes.kernels.schedule_rules import refusal, same_bits
@@ -39,11 +45,10 @@ Schedule = Mapping[str, int | str]
 def choose_schedules(program: Program) -> None:
     """See the file's docstring. OnnxcError where a node asks for what its kernel cannot do."""
     chooser = _Chooser(program)
-    functions = [f for f in program.module.body.operations if "kernel.kind" in f.attributes]
-    kernels = [KernelFunction.of(function) for function in functions]
+    kernels = list(kernels_of(program.module).values())
     stream = _weight_bytes(program, kernels) > MEMORY_BYTES
     if program.options.choices is not None:
-        program.notes["signatures"] = {_symbol(kernel): kernel_signature(kernel) for kernel in kernels}
+        program.notes["signatures"] = {kernel.symbol: kernel_signature(kernel) for kernel in kernels}
     for kernel in kernels:
         if stream and kernel.constants:
             kernel.func.attributes["kernel.streams_weights"] = ir.UnitAttr.get()
@@ -59,7 +64,7 @@ def choose_schedules(program: Program) -> None:
 
 def _weight_bytes(program: Program, kernels: Sequence[KernelFunction]) -> int:
     """Of all weights that contractions go through in a run, each once (no tables of which a few rows are taken)."""
-    contractions = {_symbol(kernel) for kernel in kernels if hasattr(KINDS[kernel.kind], "packings")}
+    contractions = {kernel.symbol for kernel in kernels if hasattr(KINDS[kernel.kind], "packings")}
     calls = (call for call in kernel_calls(program.module) if callee_of(call) in contractions)
     keys = {weight_key(v.owner) for call in calls for v in call.operands if is_constant(v)}
     return sum(program.weights.nbytes(key) for key in keys if key is not None)
@@ -92,17 +97,17 @@ class _Chooser:
             why = refusal(kernel, schedule, self.target)
             if why is not None:
                 raise self.refused(kernel, why)
-        self.sources[_symbol(kernel)] = source
+        self.sources[kernel.symbol] = source
         return schedule
 
     def _recorded(self, kernel: KernelFunction) -> Schedule | None:
         """What tuning has found, if it is possible here."""
         if self.choices is None:
             return None
-        signature = self.program.notes["signatures"][_symbol(kernel)]
+        signature = self.program.notes["signatures"][kernel.symbol]
         schedule = self.choices.schedule(signature)
         if schedule is None:
-            self.misses.append((_symbol(kernel), signature))
+            self.misses.append((kernel.symbol, signature))
             return None
         why = refusal(kernel, schedule, self.target)
         if why is not None:
@@ -116,7 +121,7 @@ class _Chooser:
         return schedule
 
     def refused(self, kernel: KernelFunction, why: str) -> OnnxcError:
-        nodes = self._nodes().get(_symbol(kernel), [""])
+        nodes = self._nodes().get(kernel.symbol, [""])
         node = next((n for n in nodes if asked(self.program, n, "schedule")), nodes[0])
         override = asked(self.program, node, "schedule") or Override(node)
         return override.refuse("the schedule asked for is not possible", node=node, op=short(kernel.root.op), why=why)
@@ -138,7 +143,3 @@ class _Chooser:
         """The nodes of each kernel's first call, by the kernel's symbol."""
         calls = calls_by_kernel(self.program.module)
         return {symbol: nodes_of(first) or [""] for symbol, (first, *_) in calls.items()}
-
-
-def _symbol(kernel: KernelFunction) -> str:
-    return ir.StringAttr(kernel.func.attributes["sym_name"]).value

@@ -11,23 +11,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from mlir import ir
-
 from onnxc.dialects.levels import KERNELS
 from onnxc.passes.algorithms import FUSED, UNFUSED
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.kernel_calls import calls_by_kernel, nodes_of
-from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.kernels.kernel_function import KernelFunction, kernels_of
 
 
 @transforms(KERNELS, KERNELS)
 def describe_kernels(program: Program) -> None:
     """See the file's docstring."""
-    kernels = {
-        ir.StringAttr(f.attributes["sym_name"]).value: KernelFunction.of(f)
-        for f in program.module.body.operations
-        if "kernel.kind" in f.attributes
-    }
+    kernels = kernels_of(program.module)
     described: dict[str, dict[str, Any]] = {}
     for symbol, calls in calls_by_kernel(program.module).items():
         nodes = [nodes_of(call) for call in calls]

@@ -30,7 +30,7 @@ from onnxc.dialects.types import Tensor
 from onnxc.passes.band_plan import BandPlan
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.kernel_calls import callee_of, kernel_calls, nodes_of
-from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.kernels.kernel_function import KernelFunction, kernels_of
 from onnxc.passes.overrides import ALWAYS, NOWHERE, asked, overrides
 from onnxc.passes.rewriting import move_into
 from onnxc.passes.row_turns import (
@@ -38,7 +38,6 @@ from onnxc.passes.row_turns import (
     chain_signature,
     chains_of,
     groups_of,
-    kernels_of,
     plan_words,
     restore,
     shorten,
@@ -49,7 +48,7 @@ from onnxc.passes.row_turns import (
 @transforms(KERNELS, KERNELS)
 def interleave_kernels(program: Program) -> None:
     """See the file's docstring. OnnxcError where a node asks for turns that its kernel cannot take."""
-    kernels = kernels_of(program)
+    kernels = kernels_of(program.module)
     before = shorten(program, kernels)
     planned = groups_that_take_turns(program, kernels)
     taking = {callee_of(turn.call) for group, _ in planned for turn in group}

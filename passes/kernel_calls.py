@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from mlir import ir
 
+from onnxc.dialects import dims
 from onnxc.passes.rewriting import functions, operations
 
 
@@ -23,6 +24,11 @@ def nodes_by_operator(call: ir.Operation) -> list[str]:
     """The node of each operator of the kernel that is called; none where a call does not tell."""
     nodes = call.attributes["nodes"] if "nodes" in call.attributes else ()
     return [ir.StringAttr(node).value for node in nodes]
+
+
+def dims_of(call: ir.Operation) -> dict[str, dims.Dim]:
+    """What the kernel's symbols are in this call."""
+    return {entry.name: dims.parse(ir.StringAttr(entry.attr).value) for entry in ir.DictAttr(call.attributes["dims"])}
 
 
 def build_call(

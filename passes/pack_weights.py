@@ -19,7 +19,7 @@ from onnxc.dialects.levels import KERNELS
 from onnxc.dialects.weights import dtype_of, weight_key
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.kernel_calls import callee_of, calls_by_kernel, kernel_calls
-from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.kernels.kernel_function import kernels_of
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.packing import Packing, set_packed_types
 from onnxc.passes.transformed_constant import transformed_constant
@@ -33,13 +33,11 @@ def pack_weights(program: Program) -> None:
     """See the file's docstring."""
     calls = calls_by_kernel(program.module)
     wanted: dict[str, list[Packing]] = {}
-    for function in program.module.body.operations:
-        if "kernel.kind" in function.attributes:
-            kernel, symbol = KernelFunction.of(function), ir.StringAttr(function.attributes["sym_name"]).value
-            packings = getattr(KINDS[kernel.kind], "packings", lambda _: [])(kernel)
-            if packings:
-                wanted[symbol] = [_narrowed(program, calls.get(symbol, []), packing) for packing in packings]
-                set_packed_types(kernel, wanted[symbol])
+    for symbol, kernel in kernels_of(program.module).items():
+        packings = getattr(KINDS[kernel.kind], "packings", lambda _: [])(kernel)
+        if packings:
+            wanted[symbol] = [_narrowed(program, calls.get(symbol, []), packing) for packing in packings]
+            set_packed_types(kernel, wanted[symbol])
     for call in list(kernel_calls(program.module)):
         for packing in wanted.get(callee_of(call), ()):
             _pack_operand(program, call, packing)

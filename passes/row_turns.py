@@ -69,12 +69,6 @@ Turns = Mapping[ir.Value, Turn]
 Chain = Sequence[Turn]
 
 
-def kernels_of(program: Program) -> dict[str, KernelFunction]:
-    """By their symbols."""
-    return {ir.StringAttr(f.attributes["sym_name"]).value: KernelFunction.of(f)
-            for f in program.module.body.operations if "kernel.kind" in f.attributes}  # fmt: skip
-
-
 def shorten(program: Program, kernels: Mapping[str, KernelFunction]) -> dict[str, Schedule]:
     """Gives kernels that may take turns shorter units, where the user asked for no others and their kind knows some.
 

@@ -25,7 +25,7 @@ from onnxc.dialects.weights import weight_key
 from onnxc.passes.choose_schedules import set_schedule
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.kernel_calls import calls_by_kernel
-from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.kernels.kernel_function import KernelFunction, kernels_of
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.packing import Packing
 from onnxc.passes.kernels.scalars import byte_width
@@ -39,11 +39,8 @@ def share_layouts(program: Program) -> None:
     if not program.parts.has_panels:
         return
     calls = calls_by_kernel(program.module)
-    for function in program.module.body.operations:
-        if "kernel.kind" not in function.attributes:
-            continue
-        kernel = KernelFunction.of(function)
-        kind, symbol = KINDS[kernel.kind], ir.StringAttr(function.attributes["sym_name"]).value
+    for symbol, kernel in kernels_of(program.module).items():
+        kind = KINDS[kernel.kind]
         if _reads_panels(kind) and program.notes.get("choices", {}).get(symbol) == "heuristic":
             _share(program, kernel, kind, calls.get(symbol, ()))
 

@@ -23,9 +23,9 @@ from onnxc.dialects.levels import KERNELS
 from onnxc.dialects.types import Tensor
 from onnxc.passes.contract import Program, transforms
 from onnxc.passes.fusion_rules import short
-from onnxc.passes.kernel_calls import build_call, callee_of, kernel_calls, nodes_by_operator
+from onnxc.passes.kernel_calls import build_call, callee_of, dims_of, kernel_calls, nodes_by_operator
 from onnxc.passes.kernels.boundaries import INLINED, Indivisible, Part, around, divisions, parts, refusal
-from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.kernels.kernel_function import KernelFunction, kernels_of
 from onnxc.passes.outline_kernels import LIMITED, OpaqueDims, kernel_function, kernel_name
 from onnxc.passes.overrides import APART, FUSED, NOWHERE, Override, asked, overrides
 from onnxc.passes.signatures import kernel_signature
@@ -82,7 +82,7 @@ def _attributes(kernel: KernelFunction, part: Part) -> dict[str, ir.Attribute]:
 def _split(program: Program, kernels: dict[str, KernelFunction], call: ir.Operation, after: Sequence[int]) -> list[str]:
     """Calls the parts in place of the whole; their names."""
     kernel = kernels[callee_of(call)]
-    values = {e.name: dims.parse(ir.StringAttr(e.attr).value) for e in ir.DictAttr(call.attributes["dims"])}
+    values = dims_of(call)
     made = dict(zip(kernel.operands, call.operands, strict=True))
     names: list[str] = []
     for part in parts(kernel, after):
@@ -117,8 +117,7 @@ class _Chooser:
 
     def __init__(self, program: Program) -> None:
         self.program, self.choices = program, program.options.choices
-        self.kernels = {ir.StringAttr(f.attributes["sym_name"]).value: KernelFunction.of(f)
-                        for f in program.module.body.operations if "kernel.kind" in f.attributes}  # fmt: skip
+        self.kernels = kernels_of(program.module)
         self._recorded: dict[str, Sequence[int]] = {}
         self._honoured: set[str] = set()  # origins of overrides
 

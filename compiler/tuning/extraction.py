@@ -24,7 +24,7 @@ from onnxc.options import Options
 from onnxc.passes.apply_choices import apply_choices
 from onnxc.passes.choose_schedules import choose_schedules
 from onnxc.passes.contract import PassFunction, Program
-from onnxc.passes.kernel_calls import callee_of
+from onnxc.passes.kernel_calls import callee_of, dims_of
 from onnxc.passes.rewriting import main_function, operations
 from onnxc.pipeline import PIPELINE
 from onnxc.progress import SILENT, Progress
@@ -130,8 +130,7 @@ class Chain:
     def _values(self, op: ir.Operation) -> dict[str, int]:
         if op.name == "kernel.scratch":
             return {}
-        entries = {e.name: dims.parse(ir.StringAttr(e.attr).value) for e in ir.DictAttr(op.attributes["dims"])}
-        return {name: _evaluate(d, self.lowered.sizes) for name, d in entries.items()}
+        return {name: _evaluate(d, self.lowered.sizes) for name, d in dims_of(op).items()}
 
     def _name(self, v: ir.Value) -> str:
         v = _behind_views(v)

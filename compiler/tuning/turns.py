@@ -14,13 +14,12 @@ from itertools import combinations, islice
 
 from onnxc.passes.contract import Program
 from onnxc.passes.kernel_calls import callee_of
-from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.kernels.kernel_function import KernelFunction, kernels_of
 from onnxc.passes.row_turns import (
     Chain,
     chain_signature,
     chains_of,
     groups_of,
-    kernels_of,
     plan_words,
     restore,
     shorten,
@@ -52,7 +51,7 @@ def turn_tasks(lowered: Lowered) -> list[Task]:
 @contextmanager
 def shortened(program: Program) -> Iterator[tuple[Mapping[str, KernelFunction], Mapping[str, str]]]:
     """The kernels, meanwhile with units as short as turns want them, and by symbol their texts as they are without."""
-    kernels = kernels_of(program)
+    kernels = kernels_of(program.module)
     alone = {symbol: str(kernel.func) for symbol, kernel in kernels.items()}
     before = shorten(program, kernels)
     try:

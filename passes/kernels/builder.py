@@ -106,7 +106,7 @@ class KernelBuilder:
 
     def __init__(self, kernel: KernelFunction, target, module: ir.Module):
         self.kernel, self.target, self.module = kernel, target, module
-        self.name = ir.StringAttr(kernel.func.attributes["sym_name"]).value
+        self.name = kernel.symbol
         self.symbols: dict[str, ir.Value] = {}
         self.buffers: list[Buffer] = []
         self.inputs: dict[ir.Value, Buffer] = {}

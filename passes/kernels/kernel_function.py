@@ -64,6 +64,8 @@ def launch_of(function: func.FuncOp) -> Launch:
 
 @dataclass
 class KernelFunction:
+    """A view of a kernel's function: its ops, the values that go in and out, the symbols that its dims hold."""
+
     func: func.FuncOp
     kind: str
     ops: list[OnnxOp]
@@ -80,6 +82,11 @@ class KernelFunction:
         kernel = cls(function, kind, ops, list(block.arguments), results)
         kernel.symbols = used_symbols(kernel)
         return kernel
+
+    @property
+    def symbol(self) -> str:
+        """The function's name."""
+        return ir.StringAttr(self.func.attributes["sym_name"]).value
 
     @property
     def root(self) -> OnnxOp:
@@ -132,6 +139,12 @@ class KernelFunction:
     @property
     def schedule(self) -> dict[str, int | str]:
         return read_schedule(self.func, "kernel.schedule")
+
+
+def kernels_of(module: ir.Module) -> dict[str, KernelFunction]:
+    """The kernels of a module by their symbols, in order."""
+    found = [KernelFunction.of(f) for f in module.body.operations if "kernel.kind" in f.attributes]
+    return {kernel.symbol: kernel for kernel in found}
 
 
 def read_schedule(op: func.FuncOp | ir.Operation, attribute: str) -> dict[str, int | str]:

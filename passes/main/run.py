@@ -13,7 +13,7 @@ from onnxc.dialects.types import Tensor
 from onnxc.dialects.weights import constant_array
 from onnxc.passes.contract import Program
 from onnxc.passes.dim_names import PlainDims
-from onnxc.passes.kernel_calls import callee_of
+from onnxc.passes.kernel_calls import callee_of, dims_of
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels import scalars
 from onnxc.passes.kernels.kernel_function import LEAST_PICOSECONDS, KernelFunction, Launch, launch_of
@@ -133,7 +133,7 @@ class RunEmitter:
 
     def _call(self, op: ir.Operation) -> None:
         kernel = self.kernels[callee_of(op)]
-        values = {e.name: dims.parse(ir.StringAttr(e.attr).value) for e in ir.DictAttr(op.attributes["dims"])}
+        values = dims_of(op)
         self.place_results(op)
         symbols = [self.m.dim(values[s]) for s in kernel.symbols]
         counts = (kernel.launch.extent, kernel.launch.independent, kernel.launch.picoseconds)
