@@ -37,20 +37,19 @@ from onnxc.tuning.whole_model import Comparison, compare, compile_both, seconds_
 from onnxc.tuning.whole_program import comparison_of, whole_task
 
 NEAR = 1.25  # times as slow as the best: an algorithm that may be the best with tuned kernels
-FOR_RIVALS = 0.2  # of the time that is left after algorithms, at most
-COLD_BYTES = 96 << 20  # of weights: reading more than that comes from memory on any CPU that we know
-FOR_ALGORITHMS = 0.35  # of the time, at most
-FOR_FUSION = 0.1  # of the time, at most, for where kernels end, and as much for who takes turns, and …
-FUSION = 1.5  # seconds a kernel, or a chain
-FOR_COMPARISON = 0.2  # of the time, and not more than …
-LONGEST_COMPARISON = 30.0  # seconds
-COMPARISON = 8.0  # seconds that running both takes
-RUNS = 3  # a block of the comparison at least
-MOST_ROUNDS = 30  # of the comparison
-COMPILATIONS = 8  # … and compiling both but for their kernels, times as long as taking the model to level kernels
-START = 1.0  # seconds until two processes have loaded a model
-FEW = 4  # rounds of the comparison where time is nearly out
 CLEAR = 1.05  # a gain that is beyond what cannot be seen in a kernel by itself
+COLD_BYTES = 96 << 20  # of weights: reading more than that comes from memory on any CPU that we know
+# Shares of the whole time, at most:
+FOR_ALGORITHMS = 0.35
+FOR_FUSION, FUSION = 0.1, 1.5  # where kernels end, and as much for who takes turns; but so many s a kernel or chain
+FOR_RIVALS = 0.2  # of what is left after algorithms
+FOR_COMPARISON, LONGEST_COMPARISON = 0.2, 30.0  # but so many seconds
+# The comparison in the end, in seconds but for COMPILATIONS:
+START = 1.0  # until two processes have loaded a model
+COMPARISON = 8.0  # of running both
+COMPILATIONS = 8  # times as long as taking the model to level kernels: compiling both but for their kernels
+RUNS = 3  # a block, at least
+FEW, MOST_ROUNDS = 4, 30  # rounds: where time is nearly out, and at most
 
 
 @dataclass(frozen=True)
