@@ -11,9 +11,9 @@ from onnxc.passes.kernels.scratch_pieces import PIECES
 from onnxc.passes.use_fft import use_fft
 from onnxc.targets import target_for
 
+from .conv_by_algorithm import after_pass, all_in_one, result_of, spectra_of
 from .test_conv import reference
 from .test_matmul import numbers
-from .transforms import after_pass, all_in_one, result_of, spectra_of
 
 RNG = np.random.default_rng(0)
 

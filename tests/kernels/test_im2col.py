@@ -4,16 +4,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from mlir import ir
 
-from onnxc.dialects import onnx
-from onnxc.dialects.weights import WeightStore
-from onnxc.passes.contract import Options, Program
 from onnxc.passes.kernels.gather import gathered_size
 from onnxc.passes.kernels.scratch_pieces import PIECES
 from onnxc.passes.use_im2col import use_im2col
 from onnxc.targets import target_for
 
+from .conv_by_algorithm import after_pass
 from .harness import run
 from .test_conv import DIRECT, any_window, reference, text_of
 from .test_matmul import close, numbers, spell
@@ -102,24 +99,21 @@ func.func @main(%x: tensor<1x28x28x14xf32>) -> tensor<1x14x14x64xf32> {
 """
 
 
-def after_pass(text):
-    weights = WeightStore()
-    weights.add(np.ones((3, 3, 14, 64), np.float32), "w")
-    with onnx.new_context(), ir.Location.unknown():
-        options = Options(target=target_for("x86-64-v3"), verify=True, strict=True)
-        program = Program(ir.Module.parse(text), weights, options)
-        use_im2col(program)
-        return str(program.module), program.log
+def rewritten(text):
+    """The module as text, and the log."""
+    weights = np.ones((3, 3, 14, 64), np.float32)
+    text, _, log = after_pass(use_im2col, text, weights, target_for("x86-64-v3"), strict=True)
+    return text, log
 
 
 def test_pass():
-    text, _ = after_pass(TEXT)
+    text, _ = rewritten(TEXT)
     assert "kernel.conv" not in text
     assert f"tensor<{PIECES}x{gathered_size(9 * 14, 56)}xf32>" in text
 
 
 def test_groups_are_left_alone():
     grouped = TEXT.replace("group = 1", "group = 2").replace("3x3x14x64", "3x3x7x64")
-    text, log = after_pass(grouped)
+    text, log = rewritten(grouped)
     assert "kernel.conv" in text
     assert any("im2col cannot do this convolution" in line for _, line in log)

@@ -11,9 +11,9 @@ from onnxc.passes.kernels.winograd_units import scratch_shape
 from onnxc.passes.use_winograd import use_winograd
 from onnxc.targets import target_for
 
+from .conv_by_algorithm import after_pass, all_in_one, result_of, spectra_of
 from .test_conv import reference
 from .test_matmul import numbers
-from .transforms import after_pass, all_in_one, result_of, spectra_of
 
 CASES = [
     ((8, 12), 16, 16, [1, 1, 1, 1], 1), ((7, 7), 20, 33, [1, 1, 1, 1], 2), ((9, 6), 16, 8, [0, 0, 0, 0], 1),

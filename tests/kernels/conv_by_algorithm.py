@@ -1,6 +1,7 @@
-"""Runs the kernels of convolutions by transforms, Winograd's and Fourier's: a step by itself, or all steps in one.
+"""Runs what other algorithms than the direct sum make of convolutions: kernels of transforms, and the passes.
 
-Each is given by the name its ops begin with ("winograd", "fft") and their attributes as text.
+Winograd's and Fourier's kernels are a step by itself, or all steps in one: each is given by the name that its ops begin
+with ("winograd", "fft") and their attributes as text.
 """
 
 from collections.abc import Sequence
