@@ -1,6 +1,6 @@
 """Says what a CPU offers: the value every stage that depends on the machine is given.
 
-`target_for` turns what the user wrote (`--mcpu`, `--triple`) into a `Target`. Features are detected (native) or
+`target_for` turns what the user wrote (`--mcpu`, `--target`) into a `Target`. Features are detected (native) or
 looked up in LLVM's own tables (CPU names); they are never guessed from a name, and a name LLVM does not know is
 refused here, because LLVM itself only mumbles on stderr and goes on with a generic CPU.
 """
@@ -31,7 +31,7 @@ DEFAULT_TRIPLES = {
 }
 PORTABLE = {"x86_64": "x86-64-v3", "aarch64": "armv8-a", "riscv64": "rv64gc"}
 
-# Only these features may be relied upon: the stub can check them (runtime_stub/features.h), so that an artefact is
+# Only these features may be relied upon: the stub can check them (runtime_stub/cpu_features.h), so that an artefact is
 # refused where one is missing. The features of every target are cut down to them. A level is all of its features.
 X86_ISA: dict[str, tuple[str, ...]] = {
     "x86-64-v2": ("cx16", "sahf", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2"),
