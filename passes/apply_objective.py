@@ -24,7 +24,7 @@ from onnxc.dialects.weights import weight_key
 from onnxc.passes import conv_costs
 from onnxc.passes.algorithms import choosing
 from onnxc.passes.contract import Program, transforms
-from onnxc.passes.conv_algorithms import ATTRIBUTE, applicable_algorithms, convolutions
+from onnxc.passes.conv_algorithms import ATTRIBUTE, DIRECT, applicable_algorithms, convolutions, winograd_name
 from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels.winograd_points import SIZES
 from onnxc.passes.signatures import operator_signature
@@ -32,7 +32,6 @@ from onnxc.passes.transformed_constant import stored_transforms
 from onnxc.passes.use_fft import best_transform
 from onnxc.passes.use_winograd import best_tile
 
-PLAIN = "direct"
 LEAST_GAIN = 1.05  # what a copy of weights must be worth
 
 
@@ -62,12 +61,12 @@ def apply_objective(program: Program) -> None:
         copy = _copy(program, op, machine, asked)
         if speed and copy is not None:
             if asked is not None and not _is_worth_it(program, op, machine):
-                op.op.attributes[ATTRIBUTE] = ir.StringAttr.get(PLAIN)
+                op.op.attributes[ATTRIBUTE] = ir.StringAttr.get(DIRECT)
                 program.log.append(("apply_objective", f"{op.node}: {asked} gains too little for a copy of weights"))
             else:
                 _note_gain(program, op, copy)
         elif not speed and (copy is not None or program.options.objective == "memory"):
-            op.op.attributes[ATTRIBUTE] = ir.StringAttr.get(PLAIN)
+            op.op.attributes[ATTRIBUTE] = ir.StringAttr.get(DIRECT)
             left_out += [] if copy is None else [copy]
     if program.options.objective == "memory":
         _fuse_attention(program)
@@ -105,9 +104,9 @@ def _copy(program: Program, op: OnnxOp, machine: Machine, asked: str | None) -> 
     stored = stored_transforms(program, op.operands[1].owner)
     costs: list[tuple[float, int, str]] = []  # nanoseconds, values of the copy for each of a filter's window, the name
     for tile in SIZES:
-        if asked == f"winograd{tile}" or (asked is None and not strict and best_tile(op, machine, stored) == tile):
+        if asked == winograd_name(tile) or (asked is None and not strict and best_tile(op, machine, stored) == tile):
             points = SIZES[tile] ** 2 * shape.planes.channels // shape.channels
-            costs.append((conv_costs.winograd(shape, tile, machine), points, f"winograd{tile}"))
+            costs.append((conv_costs.winograd(shape, tile, machine), points, winograd_name(tile)))
     if asked == "fft" or (asked is None and not costs and "fft" in can):
         transform = best_transform(op, machine, wanted=asked == "fft", stored=stored)
         costs += [] if transform is None else [(conv_costs.fft(shape, transform, machine), transform.points, "fft")]
@@ -117,8 +116,8 @@ def _copy(program: Program, op: OnnxOp, machine: Machine, asked: str | None) -> 
     extra = 4 * (points * shape.channels * shape.filters - plain.numel)
     choices = program.options.choices
     times = {} if choices is None else choices.times(operator_signature(op))
-    if name in times and PLAIN in times:
-        return Copy(times[name], times[PLAIN], True, direct / cost, extra)
+    if name in times and DIRECT in times:
+        return Copy(times[name], times[DIRECT], True, direct / cost, extra)
     return Copy(cost, max(cost, direct), False, direct / cost, extra)
 
 

@@ -19,8 +19,15 @@ from onnxc.passes.kernels.winograd_points import SIZES
 from onnxc.passes.rewriting import functions, operations
 
 ATTRIBUTE = "algorithm"
-DIRECT = "direct"
-ALGORITHMS = (DIRECT, "im2col", *(f"winograd{tile}" for tile in SIZES), "fft")
+DIRECT, IM2COL, FFT = "direct", "im2col", "fft"
+
+
+def winograd_name(tile: int) -> str:
+    """Winograd's filtering by tiles of so many results a side, as an algorithm and as a form of weights."""
+    return f"winograd{tile}"
+
+
+ALGORITHMS = (DIRECT, IM2COL, *map(winograd_name, SIZES), FFT)
 
 
 def convolutions(module: ir.Module) -> list[OnnxOp]:
@@ -36,11 +43,11 @@ def applicable_algorithms(op: OnnxOp, target, strict: bool) -> tuple[str, ...]:
     """
     names = [DIRECT]
     if _im2col_can(op):
-        names.append("im2col")
+        names.append(IM2COL)
     if not strict and target.has_fma and _winograd_can(op):
-        names += [f"winograd{tile}" for tile in SIZES]
+        names += map(winograd_name, SIZES)
     if not strict and target.has_fma and _fft_can(op):
-        names.append("fft")
+        names.append(FFT)
     return tuple(names)
 
 

@@ -14,6 +14,7 @@ from typing import Any
 from onnxc.dialects.levels import KERNELS
 from onnxc.passes.algorithms import FUSED, UNFUSED
 from onnxc.passes.contract import Program, transforms
+from onnxc.passes.conv_algorithms import FFT, IM2COL, winograd_name
 from onnxc.passes.kernel_calls import calls_by_kernel, nodes_of
 from onnxc.passes.kernels.kernel_function import KernelFunction, kernels_of
 
@@ -41,11 +42,11 @@ def _describe(program: Program, symbol: str, kernel: KernelFunction, nodes: list
     schedule = kernel.schedule
     algorithm = schedule.pop("algorithm", None)
     if kernel.kind.startswith("winograd"):
-        algorithm = f"winograd{kernel.root.attr('tile')}"
+        algorithm = winograd_name(kernel.root.attr("tile"))
     elif kernel.kind.startswith("fft"):
-        algorithm = "fft"
+        algorithm = FFT
     elif kernel.kind == "im2col":
-        algorithm = "im2col"
+        algorithm = IM2COL
     asked = program.notes.get("algorithms", {})
     if kernel.kind == "attention" and any(node in asked for node in nodes):
         algorithm = FUSED

@@ -37,6 +37,7 @@ from onnxc.passes.conv_algorithms import (
     convolutions,
     replace,
     requested,
+    winograd_name,
 )
 from onnxc.passes.conv_costs import Machine, Shape
 from onnxc.passes.kernels.point_products import block_elements
@@ -65,7 +66,7 @@ def _tile(program: Program, op: OnnxOp, machine: Machine) -> int:
     """The tile to use for `op`: what it asks for, or else the best one; 0 for another algorithm."""
     asked = requested(program, op)
     if asked is not None:
-        return next((tile for tile in SIZES if asked == f"winograd{tile}"), 0)
+        return next((tile for tile in SIZES if asked == winograd_name(tile)), 0)
     if program.options.strict:
         return 0
     return best_tile(op, machine, stored_transforms(program, op.operands[1].owner))
@@ -75,7 +76,7 @@ def best_tile(op: OnnxOp, machine: Machine, stored: Collection[str] = ()) -> int
     """The tile (2 or 4) with the lowest estimate; 0 where the direct sum is as good or Winograd's cannot do it.
 
     `stored`: in what forms the weights are there already."""
-    if "winograd2" not in applicable_algorithms(op, machine.target, strict=False):
+    if winograd_name(2) not in applicable_algorithms(op, machine.target, strict=False):
         return 0
     shape = Shape.of(op)
     if min(shape.out[-2:]) < LEAST_SIDE:
@@ -84,7 +85,7 @@ def best_tile(op: OnnxOp, machine: Machine, stored: Collection[str] = ()) -> int
     tile, direct = min(costs, key=costs.__getitem__), conv_costs.direct(shape, machine)
     pays = costs[tile] * GAIN < direct
     most = conv_costs.SHARED * (costs[tile] if pays else direct)
-    there = [tile for tile in SIZES if f"winograd{tile}" in stored and costs[tile] <= most]
+    there = [tile for tile in SIZES if winograd_name(tile) in stored and costs[tile] <= most]
     return min(there, key=costs.__getitem__, default=tile if pays else 0)
 
 
@@ -93,7 +94,7 @@ def _rewrite(program: Program, op: OnnxOp, tile: int) -> None:
     u = transformed_constant(
         program,
         op.operands[1].owner,
-        f"winograd{tile}",
+        winograd_name(tile),
         (SIZES[tile] ** 2, dims.product(w.shape[:-4]) * w.shape[-2], w.shape[-1]),
         lambda array: transformed_weights(array, tile),
         ir.InsertionPoint(op.op),
