@@ -125,15 +125,14 @@ def shifted(images: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     return padded[:, :, dy : dy + images.shape[2], dx : dx + images.shape[3]]
 
 
-def export(p: Params, path: Path) -> None:
-    """Writes the net as ONNX: pixels 0 to 16 in, probabilities of the ten digits out, any batch."""
-    import onnx
-    from onnx import TensorProto, helper, numpy_helper
+def _nodes() -> list[Any]:
+    """Three convolutions, two pools, one product; scores as probabilities."""
+    from onnx import helper
 
-    def node(op: str, inputs: list[str], output: str, name: str, **attributes: Any):
+    def node(op: str, inputs: list[str], output: str, name: str, **attributes: Any) -> Any:
         return helper.make_node(op, inputs, [output], name=name, **attributes)
 
-    def block(x: str, index: int, y: str) -> list[onnx.NodeProto]:
+    def block(x: str, index: int, y: str) -> list[Any]:
         conv_inputs = [x, f"conv{index}.weight", f"conv{index}.bias"]
         edge = {"kernel_shape": [3, 3], "pads": [1, 1, 1, 1]}
         return [
@@ -141,10 +140,10 @@ def export(p: Params, path: Path) -> None:
             node("Relu", [f"{y}.linear"], y, f"relu{index}"),
         ]
 
-    def pooled(x: str, index: int) -> onnx.NodeProto:
+    def pooled(x: str, index: int) -> Any:
         return node("MaxPool", [x], f"{x}.pooled", f"pool{index}", kernel_shape=[2, 2], strides=[2, 2])
 
-    nodes = [
+    return [
         node("Div", ["image", "sixteen"], "scaled", "scale"),
         *block("scaled", 1, "y1"),
         *block("y1", 2, "y2"),
@@ -155,10 +154,17 @@ def export(p: Params, path: Path) -> None:
         node("Gemm", ["flat", "fc.weight", "fc.bias"], "logits", "fc", transB=1),
         node("Softmax", ["logits"], "probability", "softmax", axis=1),
     ]
+
+
+def export(p: Params, path: Path) -> None:
+    """Writes the net as ONNX: pixels 0 to 16 in, probabilities of the ten digits out, any batch."""
+    import onnx
+    from onnx import TensorProto, helper, numpy_helper
+
     constants = [numpy_helper.from_array(value, name) for name, value in sorted(p.items())]
     constants.append(numpy_helper.from_array(np.array(16, np.float32), "sixteen"))
     graph = helper.make_graph(
-        nodes,
+        _nodes(),
         "digits",
         [helper.make_tensor_value_info("image", TensorProto.FLOAT, ["batch", 1, 8, 8])],
         [helper.make_tensor_value_info("probability", TensorProto.FLOAT, ["batch", 10])],

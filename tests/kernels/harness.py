@@ -26,7 +26,7 @@ from onnxc.emit_object import emit, lower_to_llvm
 from onnxc.link import link_shared
 from onnxc.passes import lowering  # noqa: F401  (fills the tables)
 from onnxc.passes.kernels.builder import KernelBuilder
-from onnxc.passes.kernels.kernel_function import KernelFunction
+from onnxc.passes.kernels.kernel_function import KernelFunction, schedule_attribute
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.packing import Packing, set_packed_types
 from onnxc.targets import target_for
@@ -161,10 +161,7 @@ def compile_kernel(
         kind = KINDS[kernel.kind]
         chosen = kind.choose(kernel, target) if hasattr(kind, "choose") else {}
         chosen = {**chosen, **schedule} if schedule and "algorithm" not in schedule else dict(schedule or chosen)
-        i64 = ir.IntegerType.get_signless(64)
-        function.attributes["kernel.schedule"] = ir.DictAttr.get(
-            {k: ir.IntegerAttr.get(i64, v) if isinstance(v, int) else ir.StringAttr.get(v) for k, v in chosen.items()}
-        )
+        function.attributes["kernel.schedule"] = schedule_attribute(chosen)
         packings = kind.packings(kernel) if hasattr(kind, "packings") else []
         if packings:
             set_packed_types(kernel, packings)
