@@ -7,87 +7,24 @@ A unit of the parallel extent is (batch, group of row tiles, panel of columns). 
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass
 
 from mlir import ir
 
 from onnxc.dialects import dims
-from onnxc.passes.kernels import contraction, prefetching, scalars
+from onnxc.passes.kernels import contraction, prefetching, run_time_tiles, scalars
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, READ, KernelFunction, Launch
 from onnxc.passes.kernels.matmul_problem import Grid, Matmul
+from onnxc.passes.kernels.matmul_schedule import MatmulSchedule, choose
 from onnxc.passes.kernels.matrix_panels import matrix_panels
-from onnxc.passes.kernels.packing import Packing, entries, place_in_panel
+from onnxc.passes.kernels.packing import Packing, place_in_panel
 from onnxc.passes.kernels.panel_copy import PanelCopy
-from onnxc.passes.kernels.register_tiles import MOST_VECTORS, TileColumns, best_tile, narrower, terms_a_step
 from onnxc.passes.kernels.schedule_space import other_loops, tile_space, with_loops
 
-CHUNK = 1024  # terms: a tile's rows of A then fit into L1, a panel's chunk is read from L2
-CHUNK_BYTES = 32 << 10  # of sums on the stack
-COPY_BYTES = 64 << 10  # of a panel that is copied to the stack
-UNKNOWN = 128  # rows that a number which only a run tells counts as
-WORTH_COPYING = 24  # rows that make a copy of B pay
-
-
-@dataclass(frozen=True)
-class MatmulSchedule(TileColumns):
-    """Register tile `rows` × `vectors` of `lanes`; `group` row tiles a unit; `packed`: B lies in panels; `prefetch`:
-    how far ahead they are asked for (prefetching.Panels.ask; of a copied B, a panel); `chunk`: terms that all
-    row tiles of a unit go through before the next ones, their sums kept on the stack (0: all at once); `copied`: a
-    unit first copies its panel of B (or a chunk) to the stack; `panel`: the columns of a panel, 0: the tile's;
-    `unroll`: terms a step of the inner loop; `order`: "rows" has a group of rows go through all panels before the next,
-    "columns" a panel through all groups; `apart`: the epilogue is a loop of its own over a tile's sums, which leave
-    registers to it."""
-
-    rows: int
-    vectors: int
-    lanes: int
-    group: int
-    packed: int = 0
-    prefetch: int = 0
-    chunk: int = 0
-    copied: int = 0
-    panel: int = 0
-    unroll: int = 1
-    order: str = "rows"
-    apart: int = 0
-
-
-def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | str]:
-    """The heuristic schedule for the kernel's shapes; a constant B is packed, of another each unit copies its panel.
-
-    `panel`: B lies in panels of so many columns already."""
-    p = Matmul.of(kernel)
-    sums = contraction.arithmetic(p.elem, target, p.n)
-    packed = int(p.b_position in kernel.constants and p.has_n and not p.transposed_batch_b)
-    most_rows = dims.bounds(p.rows)[1]
-    copied = int(not packed and p.n != 1 and most_rows >= WORTH_COPYING)
-    terms = min(p.k, contraction.BLOCK) if isinstance(p.k, int) else contraction.BLOCK
-    most = COPY_BYTES // max(1, terms * sums.lanes * scalars.byte_width(sums.compute)) if copied else MOST_VECTORS
-    most, costly = max(1, min(most, MOST_VECTORS)), contraction.has_costly_epilogue(kernel)
-    about, apart = int(max(1, min(UNKNOWN, most_rows))), 0 if p.trans_a else p.k * scalars.byte_width(p.elem)
-    more = {"costly": costly, "panel": panel, "few": bool(packed)}
-    rows, vectors, lanes = best_tile(p.rows, p.n, sums.lanes, target, p.k, about, most, apart, **more)
-    k, width = p.k if isinstance(p.k, int) else 512, vectors * lanes
-    tiles = contraction.tile_count(p.rows, rows)
-    panels = (p.n + (width - 1)) // width * dims.product(p.batch)
-    tile_bytes = max(1, k * scalars.byte_width(p.elem)) * rows
-    group = contraction.tiles_a_unit(tiles, panels, tile_bytes, target, copied=bool(copied))
-    chunk = 0
-    most_tiles = CHUNK_BYTES // (rows * width * scalars.byte_width(sums.compute))
-    if copied and not (isinstance(p.k, int) and p.k <= contraction.BLOCK):
-        chunk, group = contraction.BLOCK, max(1, min(group, most_tiles))
-    elif packed and k > 2 * CHUNK and 1 < group <= most_tiles:
-        chunk = CHUNK
-    ahead, wider = copied, panel if panel != width else 0
-    if packed:
-        line = width * scalars.byte_width(p.elem)
-        ahead = 0 if wider else prefetching.prefetch_distance(group, rows, line, kernel, target)
-    step = terms_a_step(p.k, rows, vectors, target)
-    return entries(MatmulSchedule(rows, vectors, lanes, group, packed, ahead, chunk, copied, wider, step))
+__all__ = ["candidates", "choose", "emit", "launch", "packings"]
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:
@@ -131,12 +68,30 @@ class _Emitter:
         self.partial = self.sums.room(s.group * s.rows * s.width) if s.chunk else None
         # where there is a tile for each number of rows left over, a copy of a long epilogue for each row is too much
         loop = s.apart or (self.free and contraction.has_costly_epilogue(b.kernel))
-        self.room = self.sums.room(s.rows * s.width) if loop else None
+        self.few = few = run_time_tiles.tile_of_few(p, s, b.target)
+        tiles = [s, few, run_time_tiles.vector_of_few(few)] if few else [s]
+        self.room = self.sums.room(max(t.rows * t.width for t in tiles)) if loop else None
         self.room_of_copy = self.sums.room((s.chunk or p.k) * s.width) if s.copied else None
         self.a = p.left(b, self.ev)
         self.right, self.copying = None if s.packed else p.right(b, self.ev), False
 
     def run(self) -> None:
+        b, s = self.b, self.s
+        if self.few is None:
+            self._units()
+            return
+        few = run_time_tiles.are_few(self.rows, s)
+        with b.when(few):
+            for number, tile, column, masks in run_time_tiles.columns_of_few(b, s, self.few, self.panels, self.p.n):
+                self._take(tile)
+                with self.ev.scope():
+                    last = im.ceildiv(self.rows, tile.rows)
+                    self._unit(im.unflattened(number, self.batch), 0, last, 0, column, masks)
+        self._take(s)
+        with b.when(im.negate(few)):
+            self._units()
+
+    def _units(self) -> None:
         b, s = self.b, self.s
         with b.loop(b.begin, b.end) as unit:
             if s.order == "columns":
@@ -149,30 +104,20 @@ class _Emitter:
             first = im.mul(group, s.group)
             last = im.minimum(im.add(first, s.group), self.tiles)
             column = im.mul(panel, s.width)
-            for tile, condition in self._widths(im.sub(self.n, column)):
+            for tile, condition in run_time_tiles.widths(s, self.p.n, im.sub(self.n, column), b.target):
                 self._take(tile)
+                masks = contraction.column_masks(tile.lanes, tile.vectors, self.n, column, self.exact)
                 with b.when(condition), self.ev.scope():
-                    self._unit(batch, first, last, panel, column)
-
-    def _widths(self, left: im.Index) -> list[tuple[MatmulSchedule, im.Index | bool]]:
-        """The tiles that serve a panel of which `left` columns are there, and when. The last one may be much narrower:
-        33 columns are two vectors and one."""
-        s, p = self.s, self.p
-        less = None if s.packed or self.exact else narrower(s, self.b.target)
-        if less is None or (isinstance(p.n, int) and not 0 < p.n % s.width <= less.width < p.n):
-            return [(s, True)]
-        few = im.compare(left, "<=", less.width)
-        return [(s, im.negate(few)), (less, few)]
+                    self._unit(batch, first, last, panel, column, masks)
 
     def _take(self, s: MatmulSchedule) -> None:
         """Makes tiles of this width what is emitted."""
         compute = contraction.arithmetic(self.p.elem, self.b.target).compute
         self.s, self.sums = s, Arithmetic(self.p.elem, compute, s.lanes, self.b.target.has_fma)
 
-    def _unit(self, batch, first: im.Index, last: im.Index, panel: im.Index, column: im.Index) -> None:
+    def _unit(self, batch, first: im.Index, last: im.Index, panel: im.Index, column: im.Index, masks) -> None:
         b, s = self.b, self.s
         self.columns = [im.add(column, v * s.lanes) for v in range(s.vectors)]
-        masks = contraction.column_masks(s.lanes, s.vectors, self.n, column, self.exact)
         self.lanes = [Lanes(s.lanes, self.p.result_rank - 1 if self.p.has_n else None, m) for m in masks]
         load_b = self._panel(batch, panel, masks)
         self.copy = PanelCopy(self.sums, self.room_of_copy, s.width) if s.copied else None
@@ -201,12 +146,20 @@ class _Emitter:
             with self.ev.scope():
                 return [self.sums.widen(v) for v in load_b(k, 0)]
 
-        if s.copied and isinstance(self.rows, int):
-            self.copying, second = True, im.add(first, 1)
-            contraction.row_tiles(b, self.rows, s.rows, first, second, tile, few=True)
-            self.copying, first = False, second
-        elif s.copied:
-            self.copy.fill(b, self.start, self.stop, row_of_b)
+        if s.copied:
+            second = im.add(first, 1)
+            known, whole = isinstance(self.rows, int), im.compare(im.mul(second, s.rows), "<=", self.rows)
+            self.copying = True
+            if known:
+                contraction.row_tiles(b, self.rows, s.rows, first, second, tile, few=True)
+            else:
+                with b.when(whole):
+                    tile(im.mul(first, s.rows), s.rows)
+            self.copying = False
+            if not known:
+                with b.when(im.negate(whole)):
+                    self.copy.fill(b, self.start, self.stop, row_of_b)
+            first = second if known else im.select(whole, second, first)
         contraction.row_tiles(b, self.rows, s.rows, first, last, tile, few=True)
 
     def _tile(self, batch, row: im.Index, rows: int, load_b) -> None:

@@ -48,6 +48,11 @@ class Matmul:
         return dims.product(self.row_dims)
 
     @property
+    def reads_b_in_rows(self) -> bool:
+        """Whether B is as it is in memory, its columns side by side."""
+        return self.b_position >= 0 and self.has_n and not (self.trans_b or self.transposed_batch_b)
+
+    @property
     def result_rank(self) -> int:
         return len(Tensor.of(self.op.results[0].type).shape)
 

@@ -22,6 +22,9 @@ LOADED = 6  # vector registers for what such a step loads
 MANY = 32  # terms of a sum that make a last step of fewer count for little
 WHOLE_TILES = 1.03  # what it may cost that no rows are left over
 NEAR = 1.6  # cycles for which a vector of B comes from L2
+BEGIN = 3  # cycles that a row of a panel in place takes beside, since it is a stream that begins anew
+CLOSE = 512  # bytes from one such row to the next, under which all are one stream
+BEGIN_IN_SET = 7  # the same where all rows lie in one set of L1: narrow panels of 256 × 1024 took 2 to 6 times as long
 # Where wide vectors are halved, fitted to 25 products and 1×1 convolutions with 17 to 55 tiles each on Zen 4:
 FILLING = 8  # cycles of a term's products that hide a tile's end: it then runs beside the next tile's products
 END = 4  # cycles at a tile's end for each further one
@@ -69,6 +72,7 @@ def tile_costs(
     bits: int = 0,
     period: dims.Dim = 0,
     halves: bool = False,
+    placed: int = 0,
 ) -> list[tuple[float, tuple[int, int]]]:
     """An estimate for a sum of `terms` by each (rows, vectors) that fits, the best first; unknown rows count as
     `unknown`. At most `most` vectors and `tallest` rows; rows of A lie `row_bytes` apart; `costly`: the epilogue is
@@ -77,7 +81,8 @@ def tile_costs(
     costs next to nothing; `panel` columns (0: any) are whole tiles. `again`: every tile of rows reads all `terms` of a
     panel of B, which come from behind L2 where it has no room for the panel and the next one, asked for ahead. `bits`
     of a vector (0: as many as there are); rows of an image have `period` rows of A (0: there is no image). `halves`:
-    estimated as where wide vectors are halved."""
+    estimated as where wide vectors are halved. `placed`: B is read in place, its rows so
+    many bytes apart (0: it is not, or who knows)."""
     bits = bits or target.vector_bits
     m = rows if isinstance(rows, int) else unknown
     n = columns if isinstance(columns, int) else 1 << 16
@@ -86,7 +91,7 @@ def tile_costs(
     exact = isinstance(rows, int) or unknown > 512
     heights = [r for r in range(1, tallest + 1) if exact or r in (1, 2, 4, 8)]  # tails are cut into powers of two
     weights = n * terms * bits // (8 * max(1, lanes)) if isinstance(terms, int) else target.l2_bytes + 1
-    if rows == 1 and weights > target.l2_bytes:
+    if rows == 1 and weights > target.l2_bytes and not placed:
         most = min(most, max(1, ROW_BYTES * 8 // bits))
     candidates = [
         (r, v) for v in range(1, most + 1) for r in heights if tile_registers(r, v, target) <= target.vector_registers
@@ -98,6 +103,7 @@ def tile_costs(
     wide = m >= 512 and isinstance(terms, int) and terms <= 1200
 
     row = bits // 8  # bytes of a vector of B
+    begin = 0 if placed < CLOSE else BEGIN_IN_SET if placed % SET_BYTES == 0 else BEGIN
     far = max(NEAR, row * target.core.gigahertz / target.core.far) if again and isinstance(terms, int) else NEAR
 
     def cost(tile: tuple[int, int]) -> float:
@@ -106,10 +112,10 @@ def tile_costs(
         if halves:
             uneven = UNEVEN if isinstance(period, int) and period % tile[0] else 1.0
             return uneven * _cycles_in_halves(
-                *size, terms if isinstance(terms, int) else 512, lanes, *tile, reading, bits
+                *size, terms if isinstance(terms, int) else 512, lanes, *tile, reading, begin, bits
             )
         # wide panels are read faster than tall ones (3 to 5 %), as long as they stay in cache for many rows
-        return _cycles(*size, lanes, *tile, reading) * (0.95 if wide and tile == (6, 4) else 1.0)
+        return _cycles(*size, lanes, *tile, reading, begin) * (0.95 if wide and tile == (6, 4) else 1.0)
 
     def is_whole(tile: tuple[int, int]) -> bool:
         whole = isinstance(rows, int) or dims.mod(rows, tile[0]) == 0
@@ -177,19 +183,20 @@ def tile_registers(rows: int, vectors: int, target) -> int:
     return rows * vectors + vectors + (rows + 1 if target.arch == "aarch64" else 1)
 
 
-def _cycles(m: int, n: int, lanes: int, rows: int, vectors: int, reading: float) -> float:
-    """Cycles for one k over all tiles: the largest of arithmetic, loads, latency, and `reading` a vector of B."""
+def _cycles(m: int, n: int, lanes: int, rows: int, vectors: int, reading: float, begin: float) -> float:
+    """Cycles for one k over all tiles: the largest of arithmetic, loads, latency, and `reading` a vector of B, and to
+    `begin` a row of it."""
     tiles = -(-m // rows)
     panels = -(-n // (lanes * vectors))
     height = m / tiles
     arithmetic = height * vectors / 2
     loads = (height + vectors) / 2
     one = max(arithmetic, loads, LATENCY, vectors * reading)
-    return tiles * panels * (one + 0.15 * arithmetic / height + 0.3)
+    return tiles * panels * (one + begin + 0.15 * arithmetic / height + 0.3)
 
 
 def _cycles_in_halves(
-    m: int, n: int, terms: int, lanes: int, rows: int, vectors: int, reading: float, bits: int
+    m: int, n: int, terms: int, lanes: int, rows: int, vectors: int, reading: float, begin: float, bits: int
 ) -> float:
     """The same where 512 bits take both of two pipes, and a row's other instructions have twice the time: what large
     tiles cost is their end, the shorter the sums the more. Small tiles have it beside the next one's products."""
@@ -199,4 +206,4 @@ def _cycles_in_halves(
     loads = LOAD * (height + vectors * parts)
     one = max(arithmetic, loads, LATENCY, vectors * reading)
     end = END * max(0.0, arithmetic - FILLING) / max(1, terms)
-    return tiles * panels * (one + 0.075 * vectors + end)
+    return tiles * panels * (one + begin + 0.075 * vectors + end)

@@ -18,8 +18,8 @@ from onnxc.passes.kernels.conv_planes import MOST_DEEP
 from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.kinds import KINDS
-from onnxc.passes.kernels.matmul import CHUNK_BYTES, COPY_BYTES
 from onnxc.passes.kernels.matmul_problem import Matmul
+from onnxc.passes.kernels.matmul_schedule import CHUNK_BYTES, COPY_BYTES
 from onnxc.passes.kernels.packing import UNSAID
 from onnxc.passes.kernels.register_tiles import MOST_VECTORS, tile_registers
 from onnxc.passes.kernels.scratch_pieces import PIECES

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from .harness import run
+from .harness import compile_kernel, run
 
 DTYPES = {
     "f32": np.float32,
@@ -233,6 +233,26 @@ def test_every_schedule_gives_the_same_bits():
     assert narrow.tobytes() == first.tobytes()
     (dynamic,) = run(kernel("MatMul", [spell(("M", "K")), spell(("K", "N"))], spell(("M", "N"))), x, w)
     assert dynamic.tobytes() == first.tobytes()
+
+
+FEW = [(("M", 70), (70, 100)), (("M", 600), (600, 256)), (("B", "M", 1100), ("B", 1100, "N")), ((3, "M", 40), (3, 40, 8)),
+       (("M", 64), (2, 64, 320)), (("B", "M", 16), (16, 33))]  # fmt: skip
+
+
+@pytest.mark.parametrize("mcpu", ["native", "x86-64-v3"])
+@pytest.mark.parametrize("a, b", FEW)
+def test_few_rows_have_the_bits_of_many(a, b, mcpu):
+    """Rows of which only a run tells that they are few go through other tiles, of more columns, than many do."""
+    rng, most = np.random.default_rng(9), {"M": 30, "N": 150, "B": 2}
+    lead, more = max(a[:-2], b[:-2], key=len), [("Sigmoid", None)]
+    free = compile_kernel(kernel("MatMul", [spell(a), spell(b)], spell((*lead, "M", b[-1])), more=more), mcpu=mcpu)
+    x, w = (numbers(rng, [most.get(d, d) for d in shape]) for shape in (a, b))
+    shape = np.matmul(x, w).shape
+    (all_,) = run(kernel("MatMul", [spell(x.shape), spell(w.shape)], spell(shape), more=more), x, w, mcpu=mcpu)
+    for m, n in [(0, 5), (1, 1), (3, 33), (4, 64), (8, 150), (9, 17), (23, 100), (24, 100), (30, 40)]:
+        some = w[..., :n] if b[-1] == "N" else w
+        (result,) = free(np.ascontiguousarray(x[..., :m, :]), np.ascontiguousarray(some))
+        assert result.tobytes() == all_[..., :m, : some.shape[-1]].tobytes()
 
 
 def test_baseline_target():

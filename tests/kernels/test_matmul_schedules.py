@@ -116,3 +116,19 @@ def test_weights_of_large_models_are_a_stream_from_memory(weights, tmp_path):
     distances = {int(found) for found in re.findall(r"prefetch = (\d+)", text)}
     assert distances == ({0} if weights == 2 else {prefetching.STREAM_BYTES // 256})
     assert ("kernel.streams_weights" in text) == (weights > 2)
+
+
+@pytest.mark.parametrize("cpu", CPUS)
+def test_rows_of_b_in_place_that_lie_far_apart_are_read_in_long_pieces(cpu):
+    """Each row of a panel begins anew; 4 KB apart, all in one set of L1, narrow panels took 2 to 6 times as long."""
+    target = target_for(cpu, "x86_64")
+    for rows, least in [(1, 7), (2, 5), (4, 3)]:
+        found = matmul.choose(kernel(rows, 256, 1024, 0), target)
+        assert (found["packed"], found["copied"]) == (0, 0) and found["vectors"] >= least
+    packed = matmul.choose(kernel(8, 256, 1024, 1), target)
+    assert matmul.choose(kernel(8, 256, 1024, 0), target)["vectors"] >= packed["vectors"]
+
+
+def test_rows_of_b_in_place_that_lie_close_are_one_stream():
+    found = matmul.choose(kernel(12, 64, 49, 0), target_for("znver4", "x86_64"))
+    assert (found["rows"], found["vectors"], found["lanes"]) == (3, 7, 8)
