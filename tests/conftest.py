@@ -27,10 +27,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """The same examples in every run, without a look at how long they take; others each night, where a failure is new
     knowledge and not a change's fault."""
-    slow = [hypothesis.HealthCheck.too_slow]  # generating them, beside what else the machine does
+    health = hypothesis.HealthCheck  # how long drawing takes is the machine's; fixtures are read only
     nightly = config.getoption("--nightly")
     hypothesis.settings.register_profile(
-        "onnxc", derandomize=not nightly, deadline=None, database=None, suppress_health_check=slow
+        "onnxc",
+        derandomize=not nightly,
+        deadline=None,
+        database=None,
+        suppress_health_check=[health.too_slow, health.function_scoped_fixture],
     )
     hypothesis.settings.load_profile("onnxc")
 

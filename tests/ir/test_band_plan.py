@@ -85,7 +85,7 @@ class Thread:
 
 
 @given(chains(), st.data())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 def test_what_is_read_is_there(orders: list[RowOrder], data: st.DataObject) -> None:
     widths = [data.draw(st.sampled_from([1, 4, 12])) for _ in orders[1:]]
     needed = sum(band_plan(orders, widths, PLENTY).buffers)

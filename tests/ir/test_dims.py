@@ -42,7 +42,7 @@ def build(tree):
     return fold(tree, dims.symbol, OPERATIONS)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(TREES, VALUES)
 def test_every_operation_agrees_with_ints(tree, values):
     try:
@@ -58,7 +58,7 @@ def test_every_operation_agrees_with_ints(tree, values):
         assert expected >= 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(TREES)
 def test_text_round_trips_to_the_same_object(tree):
     try:
@@ -149,7 +149,7 @@ FACTS = st.fixed_dictionaries({
 })  # fmt: skip
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(TREES, VALUES, FACTS, st.integers(0, 50))
 def test_what_facts_make_of_an_expression_is_the_same_size(tree, values, known, pick):
     ranges = {name: (low, None if more is None else low + more) for name, (low, more, _) in known.items()}

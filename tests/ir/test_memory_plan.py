@@ -210,7 +210,7 @@ class Machine:
         self.places[op.results[0]] = self.places[state]
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(seed=st.integers(0, 2**32), length=st.integers(1, 12), n=st.integers(0, 70), m=st.integers(0, 9))
 def test_what_is_read_was_not_overwritten(seed: int, length: int, n: int, m: int) -> None:
     with new_context(), ir.Location.unknown():

@@ -288,7 +288,7 @@ def any_window(data):
     return size, window, strides, dilations, pads
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(st.data())
 def test_any_geometry(data):
     size, window, strides, dilations, pads = any_window(data)

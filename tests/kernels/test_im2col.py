@@ -80,7 +80,7 @@ def test_every_schedule_gives_the_same_bits(case):
         check(**case, rows=40, schedule={"rows": rows, "vectors": vectors, "group": group, "slices": slices})
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.data())
 def test_any_geometry(data):
     size, window, strides, dilations, pads = any_window(data)

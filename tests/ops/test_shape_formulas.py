@@ -1,7 +1,7 @@
 """This file tests formulas of symbolic sizes against numpy and onnxruntime, on sizes that hypothesis picks."""
 
 import numpy as np
-from hypothesis import assume, given, settings
+from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from onnxc.dialects import dims
@@ -20,7 +20,6 @@ def context(types=(), known=None, **attrs) -> ShapeContext:
     return ShapeContext("Op", types, values.get, lambda name, default=None: attrs.get(name, default), 1, dims.symbol)
 
 
-@settings(deadline=None)
 @given(st.integers(0, 12), st.integers(-15, 15), st.integers(-15, 15), st.sampled_from([-3, -2, -1, 1, 2, 3]))
 def test_slices(size, start, end, step):
     if step < 0:
@@ -55,7 +54,6 @@ def places(size: int, w: dict) -> int:
     return len(whole)
 
 
-@settings(deadline=None)
 @given(WINDOWS, st.integers(1, 20))
 def test_windows(w, size):
     assume(w["before"] < w["kernel"] and w["after"] < w["kernel"])
@@ -68,7 +66,6 @@ def test_windows(w, size):
     assert window_shape(c, [size], [w["kernel"]], ceil=w["ceil"]) == [places(size, w)]
 
 
-@settings(deadline=None)
 @given(WINDOWS, st.integers(1, 20))
 def test_a_transposed_window_undoes_a_window(w, size):
     """The convolution of the larger size gives the smaller one again."""
@@ -79,7 +76,6 @@ def test_a_transposed_window_undoes_a_window(w, size):
     assert window_shape(c, [large], [w["kernel"]]) == [size]
 
 
-@settings(deadline=None)
 @given(st.integers(-9, 9), st.integers(-9, 9), st.integers(-4, 4).filter(bool))
 def test_ranges(start, limit, delta):
     wanted = len(range(start, limit, delta))
@@ -88,7 +84,6 @@ def test_ranges(start, limit, delta):
     assert dims.evaluate(symbolic, {"s0": start, "s1": limit, "s2": delta}) == wanted
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(1, 6), min_size=1, max_size=4), st.data())
 def test_reshapes(shape, data):
     names = [f"d{axis}" for axis in range(len(shape))]
@@ -106,7 +101,6 @@ def test_reshapes(shape, data):
     assert dims.substitute(rest, known) == int(np.prod([known[name] for name in merged]))
 
 
-@settings(deadline=None)
 @given(st.integers(1, 200), st.floats(0.125, 8, width=32))
 def test_scales_give_the_size_that_f32_arithmetic_gives(size, scale):
     wanted = int(np.floor(np.float32(size) * np.float32(scale)))

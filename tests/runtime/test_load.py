@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnxc import runtime
@@ -253,7 +253,7 @@ def test_a_damaged_byte_is_an_error(add: Path, tmp_path: Path) -> None:
 
 
 @given(changes=st.lists(st.tuples(st.integers(0, 10**6), st.integers(0, 255)), min_size=1, max_size=8))
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300)
 def test_damaged_headers_are_errors(add: Path, tmp_path: Path, changes: list) -> None:
     whole = bytearray(add.read_bytes())
     places = places_of_headers(whole)

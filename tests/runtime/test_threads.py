@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from onnxc.runtime import InferenceSession, InputError
@@ -30,7 +30,7 @@ def count(session: InferenceSession, extent: int, cost: int, rounds: int) -> Non
 @given(
     extent=st.integers(0, 300), cost=st.sampled_from([0, 1, 20_000, 3_000_000, LONG, 2**62]), threads=st.integers(1, 9)
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 def test_every_index_once(regions: Path, extent: int, cost: int, threads: int) -> None:
     count(InferenceSession(regions, threads=threads), extent, cost, 3)
 

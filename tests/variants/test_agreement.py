@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from onnx import ModelProto, numpy_helper
 
@@ -54,7 +54,7 @@ def session(path: Path, threads: int, known: dict[tuple[Path, int], InferenceSes
     return known[path, threads]
 
 
-quick = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+quick = settings(max_examples=60)
 
 
 @given(batch=st.integers(0, 6), seq=st.integers(0, 20), threads=st.integers(1, 2))
