@@ -34,7 +34,7 @@ def started(tmp_path: Path) -> tuple[subprocess.Popen[str], int]:
 
 
 def wait_until(condition) -> None:
-    for _ in range(400):
+    for _ in range(12_000):  # 10 minutes: more is a hang
         if condition():
             return
         time.sleep(0.05)

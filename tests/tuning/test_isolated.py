@@ -84,7 +84,7 @@ def test_with_many_open_files() -> None:
     files = [os.open(os.devnull, os.O_RDONLY) for _ in range(1100)]
     try:
         assert isolated(lambda: 3, ENOUGH) == 3
-        watched = Watched(("sh", "-c", 'read -r line; echo "{\\"done\\": true}"'))
+        watched = Watched(("sh", "-c", 'read -r line; echo "{\\"done\\": true}"'), ENOUGH)
         assert watched.measure(Path()) == []
         watched.close()
     finally:
