@@ -20,8 +20,8 @@ from subprocess import CompletedProcess
 import llvmlite.binding as llvm
 
 from onnxc.cores import Core, core_of
-from onnxc.errors import OnnxcError
-from onnxc.leftovers import run_program
+from onnxc.errors import CompilerBug, OnnxcError
+from onnxc.leftovers import run_program, temporary_folder
 from onnxc.zig import zig_binary
 
 DEFAULT_TRIPLES = {
@@ -239,7 +239,14 @@ def cpu_names(arch: str) -> list[str]:
 
 def _show_builtin(arch: str, cpu: str) -> CompletedProcess[str]:
     command = [zig_binary(), "build-obj", "--show-builtin", "-target", f"{arch}-linux-gnu", f"-mcpu={cpu}"]
-    return run_program(command)
+    with (
+        temporary_folder() as folder
+    ):  # zig opens caches even for this, and there may be no home that can be written to
+        caches = {"ZIG_GLOBAL_CACHE_DIR": str(folder), "ZIG_LOCAL_CACHE_DIR": str(folder)}
+        done = run_program(command, variables=caches)
+    if done.returncode and "available CPUs" not in done.stderr:
+        raise CompilerBug("targets", f"zig does not tell about CPUs of {arch}: {done.stderr.strip()}")
+    return done
 
 
 def _cache_sizes() -> tuple[int | None, int | None]:

@@ -54,6 +54,19 @@ def test_cpu_names(cpu, bits, has, lacks):
     assert not lacks & set(target.features)
 
 
+@pytest.mark.parametrize("home", ["file", None])
+def test_cpu_names_without_a_home(tmp_path, monkeypatch, home):
+    """Zig, which knows them, would keep something there."""
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("HOME", raising=False)
+    if home is not None:
+        (tmp_path / home).touch()
+        monkeypatch.setenv("HOME", str(tmp_path / home))
+    assert "avx512bf16" in cpu_features.__wrapped__("x86_64", "znver4")
+    assert "znver4" in cpu_names.__wrapped__("x86_64")
+    assert cpu_features.__wrapped__("x86_64", "znver44") is None
+
+
 def test_arm_cpu_names():
     assert {"dotprod", "fullfp16"} <= set(target_for("neoverse-n1", "aarch64").features)
     assert "dotprod" not in target_for("cortex-a53", "aarch64").features
