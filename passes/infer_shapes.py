@@ -4,7 +4,8 @@ Before:  %s = "onnx.Shape"(%x) : (tensor<?x4x6xf32, ["N", 4, 6]>) -> tensor<*xi6
          %y = "onnx.Reshape"(%x, %s2) : (…) -> tensor<*xf32>        where %s2 holds N and -1, computed from %s
 After:   %y = "onnx.Reshape"(%x, %none) {operand_values = {"1" = ["N", -1]}} : (…) -> tensor<?x24xf32, ["N", 24]>
 Keeps:   the computation. Running it again changes nothing.
-Adds:    kernel.bind_dims after values that sizes depend on and that are known at run time only (see shape_binding.py).
+Adds:    a Reshape in front of an operand whose size only the operator tells (the channels of a convolution's weights);
+         kernel.bind_dims after values that sizes depend on and that are known at run time only (see shape_binding.py).
 Gone:    operands whose elements only determine the shape; If with a condition that is decided; NonMaxSuppression.
 
 `infer_shapes` leaves a rank that is not known for a later run, after folding; `check_shapes` refuses what is left.
@@ -12,7 +13,7 @@ Gone:    operands whose elements only determine the shape; If with a condition t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mlir import ir
 
@@ -150,9 +151,17 @@ class Inference:
         context, types = self._infer(view, infer)
         _check_sizes(types)
         self.requirements.write(context.requirements, ir.InsertionPoint(op), op.location)
+        self._tell(op, context.told)
         self.set_types(op, types)
         self._record(op, context)
         self._evaluate(context, op)
+
+    def _tell(self, op: ir.Operation, shapes: Mapping[int, Sequence[dims.Dim]]) -> None:
+        """Operands get the sizes that `op` requires of them: passes and kernels ask types, not requirements."""
+        for index, shape in shapes.items():
+            recorded = values_attribute({1: shape}, self.context)
+            build = shape_binding.Builder(self, op)
+            op.operands[index] = build.op("Reshape", [op.operands[index]], operand_values=recorded)
 
     def _infer(self, view: OnnxOp, infer) -> tuple[ShapeContext, list[Tensor]]:
         """Runs the shape function; binds values that it needs and that are not known, and runs it again."""

@@ -15,7 +15,7 @@ def convolved(c: ShapeContext, x: tuple[Dim, ...], w: tuple[Dim, ...]) -> tuple[
         raise IllegalShape(f"input of rank {len(x)} and weights of rank {len(w)}: both need one batch and one channel "
                            "axis and the same spatial axes")  # fmt: skip
     group = c.attr("group", 1)
-    c.same(x[1], w[1] * group, "input channels")
+    c.same_size(0, 1, w[1] * group, "input channels")
     c.divides(w[0], group, "the output channels")
     kernel = [c.same(given, found, "kernel_shape") for given, found in zip(_kernel(c, w), w[2:], strict=True)]
     return (x[0], w[0], *window_shape(c, x[2:], kernel))
@@ -51,7 +51,7 @@ def conv_transpose(c: ShapeContext) -> list[Tensor]:
     x, w = c.shape(0), c.shape(1)
     if len(x) < 3 or len(x) != len(w):
         raise IllegalShape(f"input of rank {len(x)} and weights of rank {len(w)}")
-    c.same(x[1], w[0], "input channels")
+    c.same_size(0, 1, w[0], "input channels")
     channels = w[1] * c.attr("group", 1)
     if c.has(2):
         c.same(c.ranked(2, 1)[0], channels, "bias")
@@ -61,7 +61,7 @@ def conv_transpose(c: ShapeContext) -> list[Tensor]:
 @infers("DeformConv")
 def deform_conv(c: ShapeContext) -> list[Tensor]:
     x, w = c.shape(0), c.shape(1)
-    c.same(x[1], w[1] * c.attr("group", 1), "input channels")
+    c.same_size(0, 1, w[1] * c.attr("group", 1), "input channels")
     return [Tensor(c.elem(0), (x[0], w[0], *window_shape(c, x[2:], _kernel(c, w))))]
 
 

@@ -94,6 +94,7 @@ class ShapeContext:
         self.needed: dict[int, tuple[Dim, ...]] = {}  # operands whose elements the shape function has read
         self._known = known
         self.requirements: list[Requirement] = []  # what must hold at run time
+        self.told: dict[int, tuple[Dim, ...]] = {}  # shapes of operands as far as the other operands tell
         self._recorded = recorded
         self._sizes = sizes
 
@@ -202,6 +203,13 @@ class ShapeContext:
             return a
         self.require("==", a, b, what)
         return b if isinstance(b, int) else a
+
+    def same_size(self, index: int, axis: int, size: Dim, what: str) -> None:
+        """`size` is that of operand `index` along `axis`, and tells it where the operand's type does not."""
+        shape = self.shape(index)
+        known = self.same(shape[axis], size, what)
+        if isinstance(known, int) and not isinstance(shape[axis], int):
+            self.told[index] = (*shape[:axis], known, *shape[axis + 1 :])
 
     def divides(self, whole: Dim, part: int, what: str) -> Dim:
         """`whole / part`, which must have no remainder."""

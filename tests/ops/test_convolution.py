@@ -130,3 +130,35 @@ def test_images_of_any_size(c, m, window, pads, taken, tmp_path: Path):
         if expected.size:
             exact = np.maximum(reference(x, weights, bias.astype(np.float64), ones, ones, pads, 1), 0)
             np.testing.assert_allclose(result, exact, rtol=0, atol=1e-5 * np.abs(exact).max())
+
+
+@pytest.mark.parametrize("free", [("n", "c", 8, 9), (1, "c", "h", 9), (1, "c", 8, 9), ("n", "c", "h", "w")])
+@pytest.mark.parametrize(
+    "op, window, attributes",
+    [
+        ("Conv", (16, 8, 3, 3), {"pads": [1] * 4}),
+        ("Conv", (8, 1, 3, 3), {"group": 8}),
+        ("Conv", (16, 4, 3, 3), {"group": 2}),
+        ("Conv", (24, 8, 1, 1), {}),
+        ("ConvTranspose", (8, 4, 4, 4), {"strides": [2, 2]}),
+        ("ConvTranspose", (8, 1, 3, 3), {"group": 8}),
+    ],
+)
+def test_channels_that_only_the_weights_tell(op, window, attributes, free, tmp_path: Path):
+    """Exporters leave every dim of an input free: the number of channels is that of the weights, or the run fails."""
+    w = numpy_helper.from_array(RNG.standard_normal(window, np.float32), "w")
+    x, y = (helper.make_tensor_value_info(n, TensorProto.FLOAT, d) for n, d in (("x", free), ("y", [None] * 4)))
+    graph = helper.make_graph([helper.make_node(op, ["x", "w"], ["y"], name="node", **attributes)], "g", [x], [y], [w])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnxc.compile(model, tmp_path / "m.so", mcpu="native", variants=["c=8"])
+    session = onnxc.InferenceSession(tmp_path / "m.so")
+    image = RNG.standard_normal((1, 8, 8, 9), np.float32)
+    want = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": image})[0]
+    for taken in ("c=8", "generic"):
+        got = session.run(None, {"x": image})[0]
+        assert session.variant.name == taken
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+        onnxc.compile(model, tmp_path / "g.so", mcpu="native")
+        session = onnxc.InferenceSession(tmp_path / "g.so")
+    with pytest.raises(ModelError, match="node 'node': input channels: c and 8 differ"):
+        session.run(None, {"x": RNG.standard_normal((1, 16, 8, 9), np.float32)})
