@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from onnx import GraphProto, ModelProto, NodeProto, defs, inliner
+from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto, defs, inliner
 
 from onnxc.dialects.signatures import short_name
 from onnxc.importer.call_names import named_by_calls, node_lists
-from onnxc.importer.inference import inferred
+from onnxc.importer.inference import collect_types, inferred
 from onnxc.importer.upgrade import opset_versions, schema_at
 
 _ROUNDS = 8  # bodies hold further functions, and their types are known only after another inference
@@ -38,7 +38,10 @@ def unfold_schema_functions(model: ModelProto, has_lowering: Callable[[str], boo
         typed = ModelProto()
         typed.CopyFrom(inferred(model))
         _spell_defaults(typed.graph, wanted, opset_versions(model.opset_import))
+        declared = len(typed.graph.value_info)
+        _declare_all(typed.graph)
         model = named_by_calls(typed, wanted, partial(_unfolded, wanted=sorted(wanted)))
+        del model.graph.value_info[declared:]
     return model
 
 
@@ -60,6 +63,21 @@ def _spell_defaults(graph: GraphProto, wanted: set[tuple[str, str]], opsets: dic
             present = {attribute.name for attribute in node.attribute}
             defaults = () if schema is None else schema.attributes.values()
             node.attribute.extend(a.default_value for a in defaults if a.name not in present and a.default_value.type)
+
+
+def _declare_all(graph: GraphProto) -> None:
+    """Declare the types of all values in the outermost graph, where bodies that depend on types look for them.
+
+    The inliner knows neither those of initialisers nor those of nested graphs.
+    """
+    types: dict[str, TypeProto.Tensor | None] = {}
+    collect_types(graph, types)
+    declared = {info.name for info in (*graph.input, *graph.value_info, *graph.output)}
+    graph.value_info.extend(
+        ValueInfoProto(name=name, type=TypeProto(tensor_type=found))
+        for name, found in types.items()
+        if found is not None and name not in declared
+    )
 
 
 def _wanted(model: ModelProto, has_lowering: Callable[[str], bool]) -> set[tuple[str, str]]:

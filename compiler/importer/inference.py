@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 from google.protobuf.message import DecodeError, EncodeError
-from onnx import GraphProto, ModelProto, TypeProto, shape_inference
+from onnx import GraphProto, ModelProto, TensorProto, TypeProto, ValueInfoProto, helper, shape_inference
 
 from onnxc.dialects.types import ONNX_ELEMENTS
 from onnxc.dialects.weights import dtype_of
@@ -33,7 +33,7 @@ class Inference:
     def _find(self, name: Name) -> TypeProto.Tensor | None:
         if self._types is None:
             self._types = {}
-            _collect(inferred(self._model).graph, self._types)
+            collect_types(inferred(self._model).graph, self._types)
         return self._types.get(name) if isinstance(name, str) else None
 
 
@@ -45,9 +45,16 @@ def inferred(model: ModelProto) -> ModelProto:
         return model
 
 
-def _collect(graph: GraphProto, types: dict[str, TypeProto.Tensor | None]) -> None:
+def _info(tensor: TensorProto) -> ValueInfoProto:
+    return helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims))
+
+
+def collect_types(graph: GraphProto, types: dict[str, TypeProto.Tensor | None]) -> None:
     """Add the tensors of `graph` and its sub-graphs; a name with two meanings is worth nothing."""
-    for info in (*graph.input, *graph.value_info, *graph.output):
+    infos = [*graph.input, *graph.value_info, *graph.output]
+    stated = {info.name for info in infos}
+    infos += [_info(tensor) for tensor in graph.initializer if tensor.name not in stated]
+    for info in infos:
         if info.type.HasField("tensor_type"):
             known = types.setdefault(info.name, info.type.tensor_type)
             if known is not None and known != info.type.tensor_type:
@@ -55,4 +62,4 @@ def _collect(graph: GraphProto, types: dict[str, TypeProto.Tensor | None]) -> No
     for node in graph.node:
         for attribute in node.attribute:
             if attribute.HasField("g"):
-                _collect(attribute.g, types)
+                collect_types(attribute.g, types)

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+import onnxruntime as ort
+from onnx import helper, numpy_helper
 
+import onnxc
 from tests.ops.oracle import Batch, Const, Sym, f32
 
 
@@ -51,6 +54,7 @@ def test_instance_and_group_normalization():
     images = [f32(n, 3, h, 4) for n, h in [(1, 5), (2, 1), (0, 3)]]
     batch.add("InstanceNormalization", [Sym(("N", 3, "H", 4), images), f32(3), f32(3)], label="symbolic")
     batch.add("GroupNormalization", [f32(2, 6, 4, 5), f32(6), f32(6)], num_groups=3)
+    batch.add("GroupNormalization", [f32(2, 6, 4, 5), Const(f32(6)), Const(f32(6))], num_groups=3)
     batch.add("MeanVarianceNormalization", [f32(2, 3, 4, 5)])
     batch.check()
 
@@ -94,3 +98,25 @@ def test_scaler():
         "Scaler", [np.arange(6).reshape(2, 3)], domain="ai.onnx.ml", offset=[1.0, 2.0, 3.0], scale=[0.5, 2.0, -1.0]
     )
     batch.check()
+
+
+def test_a_body_that_depends_on_types_in_a_nested_graph(tmp_path):
+    """Onnx's inliner knows neither types of initialisers nor those in nested graphs."""
+    scale, bias, x = f32(6), f32(6), f32(2, 6, 3, 3)
+    tensor = helper.make_tensor_value_info
+    constants = [numpy_helper.from_array(scale, "s"), numpy_helper.from_array(bias, "b")]
+    nodes = [
+        helper.make_node("Relu", ["x"], ["r"]),
+        helper.make_node("GroupNormalization", ["r", "s", "b"], ["y"], num_groups=3),
+    ]
+    then = helper.make_graph(nodes, "then", [], [tensor("y", 1, None)], constants)
+    other = helper.make_graph([helper.make_node("Neg", ["x"], ["z"])], "else", [], [tensor("z", 1, None)])
+    branch = helper.make_node("If", ["c"], ["out"], then_branch=then, else_branch=other)
+    inputs = [tensor("c", 9, []), tensor("x", 1, ["n", 6, 3, 3])]
+    graph = helper.make_graph([branch], "g", inputs, [tensor("out", 1, [None] * 4)])
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 21)], ir_version=10)
+    onnxc.compile(model, tmp_path / "m.so")
+    session, reference = onnxc.InferenceSession(tmp_path / "m.so"), ort.InferenceSession(model.SerializeToString())
+    for condition in (True, False):
+        feeds = {"c": np.array(condition), "x": x}
+        np.testing.assert_allclose(session.run(None, feeds)[0], reference.run(None, feeds)[0], rtol=1e-4, atol=1e-4)
