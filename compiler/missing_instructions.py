@@ -5,6 +5,7 @@ Each operation is replaced by a call of an inlined function, so that loops are s
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Callable
 
@@ -15,14 +16,17 @@ Body = Callable[[Spell], str]
 
 
 def expand_missing(llvm_ir: str, target: Target) -> str:
-    """The IR without fma (another last bit) and conversions from and to half as integer arithmetic (exact)
-    where the target needs it.
+    """The IR without fma (another last bit), rounding to integers by sums, and conversions from and to half as integer
+    arithmetic (both exact) where the target needs it.
     """
     if not target.has_fma:
         llvm_ir = without_fma(llvm_ir)
+    if target.arch == "x86_64" and "sse4.1" not in target.features:
+        llvm_ir = _without_rounding(llvm_ir)
     if " half" in llvm_ir and "avx512fp16" not in target.features and target.arch != "aarch64":
         llvm_ir = _replace_conversions(llvm_ir, "fptrunc", "double", "half", _double_to_half)
         if "f16c" not in target.features:
+            llvm_ir = _compare_as_float(llvm_ir)
             llvm_ir = _replace_conversions(llvm_ir, "fpext", "half", "float", _half_to_float)
             llvm_ir = _replace_conversions(llvm_ir, "fptrunc", "float", "half", _float_to_half)
     return llvm_ir
@@ -87,6 +91,88 @@ def without_fma(llvm_ir: str) -> str:
         helpers.append(f"define internal {kind} @onnxc.fma.{name}({arguments}) alwaysinline {{{body}}}\n")
         llvm_ir = llvm_ir.replace(declared, "").replace(f"@llvm.fma.{name}(", f"@onnxc.fma.{name}(")
     return llvm_ir + "\n" + "\n".join(helpers)
+
+
+# |x| + 2^m - 2^m is |x| rounded to nearest even, where numbers of the size of 2^m have no fractions, as larger ones.
+_ROUND = """
+  %bits = bitcast {t} %x to {i}
+  %sign = and {i} %bits, {signs}
+  %size = xor {i} %bits, %sign
+  %a = bitcast {i} %size to {t}
+  %fractional = fcmp olt {t} %a, {whole}
+  %sum = fadd {t} %a, {whole}
+  %near = fsub {t} %sum, {whole}
+  %nearbits = bitcast {t} %near to {i}
+  %signedbits = or {i} %nearbits, %sign
+  %signed = bitcast {i} %signedbits to {t}
+  %wrong = fcmp {wrong}
+  %next = {next}, {one}
+  %right = select {bit} %wrong, {t} %next, {t} %signed
+  %rightbits = bitcast {t} %right to {i}
+  %rightsize = and {i} %rightbits, {sizes}
+  %resultbits = or {i} %rightsize, %sign
+  %result = bitcast {i} %resultbits to {t}
+  %r = select {bit} %fractional, {t} %result, {t} %x
+  ret {t} %r
+"""
+#: intrinsic → whether the nearest integer is the wrong one, and how the right one comes of it
+_ROUNDINGS = {
+    "floor": ("ogt {t} %signed, %x", "fsub {t} %signed"),
+    "ceil": ("olt {t} %signed, %x", "fadd {t} %signed"),
+    "trunc": ("ogt {t} %near, %a", "fsub {t} %near"),
+    "roundeven": ("false {t} %x, %x", "fadd {t} %signed"),
+    "rint": ("false {t} %x, %x", "fadd {t} %signed"),
+    "nearbyint": ("false {t} %x, %x", "fadd {t} %signed"),
+}
+
+
+def _without_rounding(llvm_ir: str) -> str:
+    """The IR without roundings to integers, whose instructions came with SSE4.1."""
+    helpers = []
+    pattern = rf"^declare (.+?) @llvm\.({'|'.join(_ROUNDINGS)})\.([\w.]+)\(.*$"
+    for found in list(re.finditer(pattern, llvm_ir, re.MULTILINE)):
+        kind, how, name = found.groups()
+        lanes = re.match(r"<(\d+) x ", kind)
+        spell = _lanes(lanes[1] if lanes else "1")
+        bits, m = (64, 52) if "double" in kind else (32, 23)
+        wrong, after = _ROUNDINGS[how]
+        body = _ROUND.format(
+            t=kind,
+            i=spell(f"i{bits}"),
+            bit=spell("i1"),
+            signs=_value(spell, f"i{bits} {-(1 << (bits - 1))}"),
+            sizes=_value(spell, f"i{bits} {(1 << (bits - 1)) - 1}"),
+            whole=_value(spell, f"{'double' if bits == 64 else 'float'} {float(1 << m)!r}"),
+            one=_value(spell, f"{'double' if bits == 64 else 'float'} 1.0"),
+            wrong=wrong.format(t=kind),
+            next=after.format(t=kind),
+        )
+        helpers.append(f"define internal {kind} @onnxc.{how}.{name}({kind} %x) alwaysinline {{{body}}}\n")
+        llvm_ir = llvm_ir.replace(found.group(), "").replace(f"@llvm.{how}.{name}(", f"@onnxc.{how}.{name}(")
+    return llvm_ir + "\n" + "\n".join(helpers)
+
+
+_HALF_COMPARE = re.compile(
+    r"^(?P<result>\s*%\S+) = fcmp (?P<how>[a-z ]+?) (?P<kind>half|<(?P<lanes>\d+) x half>) "
+    r"(?P<a>%[^\s,]+|<[^>]*>|splat \([^)]*\)|[^\s,]+), (?P<b>.+)$",
+    re.MULTILINE,
+)
+
+
+def _compare_as_float(llvm_ir: str) -> str:
+    """Every comparison of halves becomes one of floats, which hold all of them."""
+    count = itertools.count()
+
+    def compare(found: re.Match[str]) -> str:
+        kind = f"<{found['lanes']} x float>" if found["lanes"] else "float"
+        a, b = (f"%onnxc.wide.{next(count)}" for _ in range(2))
+        return (
+            f"  {a} = fpext {found['kind']} {found['a']} to {kind}\n"
+            f"  {b} = fpext {found['kind']} {found['b']} to {kind}\n"
+            f"{found['result']} = fcmp {found['how']} {kind} {a}, {b}"
+        )
+
+    return _HALF_COMPARE.sub(compare, llvm_ir)
 
 
 def _replace_conversions(llvm_ir: str, op: str, source: str, to: str, body: Body) -> str:

@@ -1,4 +1,4 @@
-"""Conversions from and to half without the instructions: exact, over the whole range."""
+"""Conversions from and to half, comparisons of halves, roundings, without the instructions: exact, over the whole range."""
 
 import numpy as np
 import pytest
@@ -10,6 +10,11 @@ from .test_emit_object import library, llvm_ir, pointers
 
 
 def convert(op, source, to, width):
+    return each(f"%w = arith.{op} %v : {{a}} to {{b}}", source, to, width)
+
+
+def each(computation, source, to, width):
+    """A function that computes %w of type b from %v of type a for each element, or for `width` at once."""
     a, b = (source, to) if width == 1 else (f"vector<{width}x{source}>", f"vector<{width}x{to}>")
     load, store = ("memref.load", "memref.store") if width == 1 else ("vector.load", "vector.store")
     more_a, more_b = ("", "") if width == 1 else (f", {a}", f", {b}")
@@ -21,7 +26,7 @@ def convert(op, source, to, width):
       %Y = memref.reinterpret_cast %y to offset: [0], sizes: [%n], strides: [1] : memref<{to}> to memref<?x{to}>
       scf.for %i = %c0 to %n step %step {{
         %v = {load} %X[%i] : memref<?x{source}>{more_a}
-        %w = arith.{op} %v : {a} to {b}
+        {computation.format(a=a, b=b)}
         {store} %w, %Y[%i] : memref<?x{to}>{more_b}
       }}
       return
@@ -75,3 +80,36 @@ def test_to_half_rounds_once(tmp_path, source, mcpu, width):
 def test_other_architectures_convert_by_themselves(triple):
     for op, source, to in (("extf", "f16", "f32"), ("truncf", "f32", "f16"), ("truncf", "f64", "f16")):
         assert emit(llvm_ir(convert(op, source, to, 1)), target_for(None, triple))
+
+
+ROUNDINGS = {"floor": np.floor, "ceil": np.ceil, "trunc": np.trunc, "roundeven": np.round}
+
+
+@pytest.mark.parametrize("width", [1, 8])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("how", ROUNDINGS)
+def test_roundings(tmp_path, how, dtype, width):
+    """The signs of zeros, too."""
+    kind, bits = ("f32", 23) if dtype is np.float32 else ("f64", 52)
+    near = np.array([0, 0.25, 0.5, 0.75, 1, 1.5, 2.5, 3.5, 1e-40, 7.999999], dtype)
+    large = np.ldexp(dtype(1), np.arange(bits - 3, bits + 4)).astype(dtype)
+    odd = np.concatenate(
+        [large + dtype(0.5), large - dtype(0.5), np.nextafter(large, dtype(0)), [3e38, np.inf, np.nan]]
+    )
+    noise = np.random.default_rng(3).standard_normal(998).astype(dtype) * dtype(1000)
+    x = np.concatenate([near, large, odd, noise]).astype(dtype)
+    x = np.resize(np.concatenate([x, -x]), 2400)
+    y = run(tmp_path, each(f"%w = math.{how} %v : {{a}}", kind, kind, width), x, dtype, "x86-64")
+    np.testing.assert_array_equal(y, ROUNDINGS[how](x))
+    np.testing.assert_array_equal(np.signbit(y[~np.isnan(x)]), np.signbit(x[~np.isnan(x)]))
+
+
+@pytest.mark.parametrize("width", [1, 8])
+@pytest.mark.parametrize("mcpu", ["x86-64", "x86-64-v2", "x86-64-v3"])
+def test_halves_compare(tmp_path, mcpu, width):
+    one = "arith.constant 1.0 : f16" if width == 1 else f"arith.constant dense<1.0> : vector<{width}xf16>"
+    text = f"%one = {one}\n %t = arith.cmpf olt, %v, %one : {{a}}\n %w = arith.extui %t : {{t}} to {{b}}"
+    text = text.replace("{t}", "i1" if width == 1 else f"vector<{width}xi1>")
+    x = np.arange(1 << 16, dtype=np.uint16).view(np.float16)
+    y = run(tmp_path, each(text, "f16", "i8", width), x, np.uint8, mcpu)
+    np.testing.assert_array_equal(y, x < 1)
