@@ -19,7 +19,7 @@ import click
 
 import onnxc
 from onnxc import faults
-from onnxc.cli_options import Duration, compile_options, input_options
+from onnxc.cli_options import TUNE_SECONDS, Duration, compile_options, input_options, once
 from onnxc.errors import REFUSED, UNREADABLE, OnnxcError, Refusals
 from onnxc.leftovers import INTERRUPTED, temporary_folder
 from onnxc.options import KINDS, LEVELS, Options
@@ -69,21 +69,19 @@ def commands() -> None:
 @click.option("--emit", type=click.Choice(LEVELS), help="The level that an .mlir output shows.")
 @click.option("--save-stages", type=Path, metavar="DIR", help="Write the module at each level, numbered and named.")
 @click.option("--name", metavar="NAME", help="Prefix of the C symbols (default: from the output's name).")
-@click.option(
-    "--variant",
-    "variants",
-    multiple=True,
-    metavar="CONDITIONS",
-    help="Code of its own for shapes: NAME=V, NAME=L..H, NAME%M=0, with commas. Repeatable.",
-)
+@click.option("--variant", "variants", multiple=True, metavar="CONDITIONS",
+              help="Code of its own for shapes: NAME=V, NAME=L..H, NAME%M=0, with commas. Repeatable.")  # fmt: skip
 @click.option("--no-generic", is_flag=True, help="No code for shapes that no --variant names.")
-@click.option("--isa", metavar="CPU,…", help="Code for each of these CPUs or ISA levels, picked at run time.")
+@click.option("--isa", metavar="CPU,…", multiple=True, callback=once("several CPUs: with commas between them"),
+              help="Code for each of these CPUs or ISA levels, picked at run time.")  # fmt: skip
 @click.option("--strict", is_flag=True, help="No algorithm that gives other bits than the plain sum (Winograd, FFT).")
 @click.option("--verify", is_flag=True, help="Check the module after every pass.")
 @click.option("--tune", is_flag=True, help="Measure on this machine first which schedules are the fastest.")
-@click.option("--tune-budget", type=Duration(), default="120s", show_default=True, help="About how long that may take.")
-def compile_command(model: Path, output: Path, tune: bool, tune_budget: float, **arguments: Any) -> None:
+@click.option("--tune-budget", type=Duration(), help=f"About how long that may take.  [default: {TUNE_SECONDS}s]")
+def compile_command(model: Path, output: Path, tune: bool, tune_budget: float | None, **arguments: Any) -> None:
     """Compile MODEL (.onnx) ahead of time."""
+    if tune_budget is not None and not tune:
+        raise click.UsageError("--tune-budget says how long --tune may take: add --tune")
     options = read_options(arguments)
     options.kind(output)
     from onnxc.driver import check_request, compile_model
@@ -93,7 +91,7 @@ def compile_command(model: Path, output: Path, tune: bool, tune_budget: float, *
             from onnxc.tuning.command import tuned_options
 
             check_request(model, output, options)
-            options = tuned_options(model, options, tune_budget, terminal)
+            options = tuned_options(model, options, tune_budget or TUNE_SECONDS, terminal)
         report = compile_model(model, output, options, progress=terminal)
     terminal.say(report.summary())
 
@@ -146,7 +144,9 @@ def run_command(model: Path, inputs: tuple[str, ...], seed: int, save: Path | No
 
 @commands.command("bench")
 @click.argument("model", type=Path)
-@click.option("--against", metavar="RUNTIMES", help="To measure beside: onnxruntime, openvino, or both with a comma.")
+@click.option("--against", metavar="RUNTIMES", multiple=True,
+              callback=once("both: with a comma between them"),
+              help="To measure beside: onnxruntime, openvino, or both with a comma.")  # fmt: skip
 @input_options
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="On both sides.")
 @click.option("--rounds", type=click.IntRange(min=2), default=12, show_default=True, help="Blocks of each side.")
@@ -163,7 +163,9 @@ def bench_command(model: Path, **arguments: Any) -> None:
 @commands.command("tune")
 @click.argument("files", metavar="MODEL", type=Path, nargs=-1, required=True)
 @click.option("-o", "--output", type=Path, required=True, help="The records, .jsonl, or the bundle.")
-@click.option("--budget", type=Duration(), default="120s", show_default=True, help="About how long it may take.")
+@click.option(
+    "--budget", type=Duration(), default=f"{TUNE_SECONDS}s", show_default=True, help="About how long it may take."
+)
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="As the model will run.")
 @click.option("--strict", is_flag=True, help="Only what gives the bits of the plain sums.")
 @click.option("--resume", is_flag=True, help="Go on from the records in the output's file.")
@@ -183,13 +185,9 @@ def tune_command(files: tuple[Path, ...], **arguments: Any) -> None:
 
 @commands.command("advise")
 @click.argument("model", type=Path)
-@click.option(
-    "--shapes",
-    type=Path,
-    required=True,
-    metavar="FILE.json",
-    help='What comes: a list of {INPUT: SHAPE} or {DIM: SIZE}, each with a "weight" if you like.',
-)
+@click.option("--shapes", type=Path, required=True, metavar="FILE.json", multiple=True,
+              callback=once("one file can list any number of shapes"),
+              help='What comes: a list of {INPUT: SHAPE} or {DIM: SIZE}, perhaps each with a "weight".')  # fmt: skip
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Of each run.")
 @click.option("--rounds", type=click.IntRange(min=2), default=12, show_default=True, help="Blocks of each side.")
 @click.option("--block-ms", type=click.FloatRange(min=1), default=80.0, show_default=True, help="Length of a block.")

@@ -13,6 +13,8 @@ from onnxc.options import OBJECTIVES
 
 #: seconds: ten days, which timers of every kind can hold
 LONGEST = 240 * 3600
+#: of tuning, unless its budget is given
+TUNE_SECONDS = 120
 
 
 class DimSize(click.ParamType):
@@ -42,6 +44,20 @@ class Duration(click.ParamType):
         return seconds
 
 
+def once(instead: str) -> Callable[[click.Context, click.Parameter, tuple[Any, ...]], Any]:
+    """The callback of an option, declared with `multiple`, that holds one value: a second would silence the first.
+
+    `instead`: what to do where there are several.
+    """
+
+    def sole(ctx: click.Context, param: click.Parameter, values: tuple[Any, ...]) -> Any:
+        if len(values) > 1:
+            raise click.BadParameter(f"it is given {len(values)} times ({instead})", ctx, param)
+        return values[0] if values else None
+
+    return sole
+
+
 def distinct_dims(ctx: click.Context, param: click.Parameter, dims: tuple[tuple[str, int], ...]) -> dict[str, int]:
     """The dims by name; none may be set twice."""
     chosen: dict[str, int] = {}
@@ -58,9 +74,11 @@ def compile_options(command: Callable[..., Any]) -> Callable[..., Any]:
             click.option("--dim", "dims", type=DimSize(), multiple=True, metavar="NAME=N", callback=distinct_dims,
                          help="Fix a dim by its name, or INPUT.AXIS=N for an unnamed one. Repeatable."),
             click.option("--mcpu", metavar="CPU", help="native, or the name of a CPU or ISA level."),
-            click.option("--tuning", type=Path, metavar="FILE.jsonl",
+            click.option("--tuning", type=Path, metavar="FILE.jsonl", multiple=True,
+                         callback=once("onnxc tune --merge makes one file of several"),
                          help="Tuning records to prefer to the heuristics."),
-            click.option("--override", type=Path, metavar="FILE.toml",
+            click.option("--override", type=Path, metavar="FILE.toml", multiple=True,
+                         callback=once("one file can hold tables for any number of patterns"),
                          help="Algorithms, schedules or precisions for nodes by name."),
             click.option("--objective", type=click.Choice(OBJECTIVES), help="What to go by (default: speed)."),
             click.option("--no-cache", is_flag=True, help="Neither read nor write the object cache."),

@@ -116,7 +116,14 @@ def random_value(value: Value, dims: dict[str, int], random: np.random.Generator
         raise OnnxcError(f"input '{value.name}' is a {value.type}", why="only tensors can be made up")
     dtype = numpy_type(value.dtype)
     shape = resolve_shape(value, dims)
-    if "mask" in value.name.lower() and dtype.kind != "f":
+    try:
+        return _random_array(value.name, dtype, shape, random)
+    except (MemoryError, ValueError) as error:  # numpy's ValueError: more bytes than addresses
+        raise OnnxcError(f"input '{value.name}' of the shape {list(shape)} does not fit into memory") from error
+
+
+def _random_array(name: str, dtype: np.dtype, shape: tuple[int, ...], random: np.random.Generator) -> np.ndarray:
+    if "mask" in name.lower() and dtype.kind != "f":
         return np.ones(shape, dtype)
     if dtype.kind == "b":
         return random.integers(0, 2, shape).astype(np.bool_)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import operator
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
@@ -72,10 +74,8 @@ class Options:
     name: str | None = None
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "dims", dict(self.dims))
-        for name in ("save_stages", "override", "tuning"):
-            if isinstance(getattr(self, name), str):
-                object.__setattr__(self, name, Path(getattr(self, name)))
+        self._check_types()
+        object.__setattr__(self, "dims", {dim: _whole(value) for dim, value in self.dims.items()})
         for dim, value in self.dims.items():
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < LARGEST_DIM:
                 raise _wrong(f"dim '{dim}' is set to {value!r}", why="a dim is an integer, 0 to 2^47")
@@ -86,17 +86,35 @@ class Options:
         if self.objective not in OBJECTIVES:
             raise _wrong(f"no objective is named '{self.objective}'", hint=f"one of {', '.join(OBJECTIVES)}")
         for name in ("threads", "jobs"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int) or value < 1):
+            value = _whole(getattr(self, name))
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
                 raise _wrong(f"{name} is set to {value!r}", why="it is a positive integer")
+            object.__setattr__(self, name, value)
         self._check_variants()
         if self.name is not None and not _SYMBOL.match(self.name):
             raise _wrong(f"'{self.name}' cannot prefix C symbols", why="it is letters, digits and underscores")
 
+    def _check_types(self) -> None:
+        """Refuses values of other types than a field's, and makes paths of texts that name files."""
+        for name in ("verbose", "cache", "generic", "strict", "verify"):
+            if not isinstance(value := getattr(self, name), bool):
+                raise _wrong(f"{name} is set to {value!r}", why="it is True or False")
+        for name in ("mcpu", "target", "emit", "name"):
+            if not isinstance(value := getattr(self, name), str | None):
+                raise _wrong(f"{name} is set to {value!r}", why="it is a text or None")
+        for name in ("save_stages", "override", "tuning"):
+            value = getattr(self, name)
+            if isinstance(value, str | os.PathLike):
+                object.__setattr__(self, name, Path(value))
+            elif value is not None and (name != "tuning" or not _knows_choices(value)):
+                raise _wrong(f"{name} is set to {value!r}", why="it is a path or None")
+        if not isinstance(self.dims, Mapping):
+            raise _wrong(f"dims is set to {self.dims!r}", why="it is a mapping of names to sizes")
+
     def _check_variants(self) -> None:
         for name in ("variants", "isa"):
             value = getattr(self, name)
-            if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+            if not isinstance(value, list | tuple) or not all(isinstance(item, str) for item in value):
                 raise _wrong(f"{name} is set to {value!r}", why="it is a sequence of texts")
             object.__setattr__(self, name, tuple(value))
         for text in self.variants:
@@ -167,6 +185,22 @@ class ResolvedOptions:
     @property
     def verify(self) -> bool:
         return self.options.verify
+
+
+def _knows_choices(value: object) -> bool:
+    """Whether it is what passes can ask for choices, or what they can be made from."""
+    from onnxc.passes.choices import Choices
+    from onnxc.tuning.records import Records
+
+    return isinstance(value, Records | Choices)
+
+
+def _whole(value: object) -> object:
+    """An integer of any kind, such as numpy's, as Python's own; what is none as it is."""
+    try:
+        return value if isinstance(value, bool) else operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        return value
 
 
 def _wrong(message: str, *, why: str | None = None, hint: str | None = None) -> OnnxcError:

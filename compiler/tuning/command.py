@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
@@ -37,7 +38,7 @@ def tune(files: Sequence[Path], arguments: dict[str, Any]) -> None:
     output: Path = arguments["output"]
     check_output(output)
     if arguments["merge"]:
-        _merge(files, output)
+        _merge(files, output, arguments["force"])
         return
     if len(files) > 1:
         raise OnnxcError("one model is tuned at a time", hint="files of records: --merge", exit_code=UNREADABLE)
@@ -52,7 +53,7 @@ def tune(files: Sequence[Path], arguments: dict[str, Any]) -> None:
         if arguments["runner"] in BUNDLES:
             form, how = BUNDLES[arguments["runner"]]
             count = tuner.write_bundle(folder / "bundle", arguments["budget"], form)
-            sys.stdout.write(f"{output}: {count} problems; on the device: {how.format(output)}\n")
+            sys.stdout.write(f"{output}: {count} problems; on the device: {how.format(_as_command(output))}\n")
             return
         with runner_for(arguments["runner"], tuner.target) as runner:
             summary = tuner.run(runner, folder, arguments["budget"])
@@ -103,19 +104,21 @@ def _known(arguments: dict[str, Any], output: Path, progress: Progress) -> Recor
     """
     known = Records()
     if output.exists() and arguments["runner"] != "bundle" and not (arguments["resume"] or arguments["force"]):
-        _check_replaceable(output)
+        _check_replaceable(output, "--resume goes on with them, --force replaces them once there is a new one")
     for path in (arguments["tuning"], output if arguments["resume"] and output.exists() else None):
         if path is not None:
             known = known.merge(_read(path, progress))
     return known
 
 
-def _check_replaceable(output: Path) -> None:
-    """Refuses an output that has records, also such as this version cannot read, or anything else."""
+def _check_replaceable(output: Path, hint: str) -> None:
+    """Refuses an output that has records, also such as this version cannot read, or anything else.
+
+    `hint`: what to do with records.
+    """
     there, unusable = Records.read(output)
     if len(there):
         message, why = f"the output has {len(there)} records already", None
-        hint = "--resume goes on with them, --force replaces them once there is a new one"
     elif unusable:
         message, why = "the output is there already, and no file of records", unusable[0].removeprefix(f"{output}:")
         why, hint = f"line {why}", "--force replaces it once there is a record"
@@ -132,7 +135,15 @@ def _read(path: Path, progress: Progress) -> Records:
     return records
 
 
-def _merge(files: Sequence[Path], output: Path) -> None:
+def _as_command(path: Path) -> str:
+    """The path as a shell takes it for a program: not one to look for on PATH."""
+    return shlex.quote(str(path) if path.parent != Path() else f"./{path}")
+
+
+def _merge(files: Sequence[Path], output: Path, force: bool) -> None:
+    """Joins the files. What the output has is joined, too, where it is one of them, and else only lost if asked for."""
+    if output.is_file() and not force and not any(file.exists() and output.samefile(file) for file in files):
+        _check_replaceable(output, f"{output} as one more of the files keeps what it has; --force replaces it")
     merged, warnings = merge([read_records(file) for file in files], output)
     for line in warnings:
         sys.stderr.write(f"warning: {line}\n")

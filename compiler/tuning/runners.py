@@ -153,6 +153,9 @@ def _dask(address: str) -> Iterator[ExecutorRunner]:
         raise OnnxcError(
             "dask.distributed is not installed", hint="pip install 'onnxc[dask]'", exit_code=UNREADABLE
         ) from error
+    if not re.fullmatch(r"tcp://([^\s/:\[\]]+|\[[^\s/\[\]]+\]):[0-9]{1,5}", address):
+        named = f"dask://{address.removeprefix('tcp://')}"
+        raise OnnxcError(f"'{named}' names no scheduler", hint="dask://HOST:PORT", exit_code=UNREADABLE)
     try:
         client = Client(address, timeout=CONNECTION)
     except OSError as error:

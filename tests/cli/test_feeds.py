@@ -108,3 +108,10 @@ def test_a_size_by_place_holds_wherever_the_dim_is() -> None:
     inputs = [Input(n, "tensor(float)", [None, "m"]) for n in "xz"]
     for place in ("x.1", "z.1"):
         assert [v.shape for v in complete_feeds(inputs, {}, {place: 5}, 0).values()] == [(1, 5), (1, 5)]
+
+
+@pytest.mark.parametrize("size", [1 << 40, 1 << 62, 10**17])
+def test_inputs_that_no_memory_holds_are_named(size: int) -> None:
+    with pytest.raises(OnnxcError, match=r"input 'x' of the shape \[\d+, 8\] does not fit into memory") as told:
+        complete_feeds([Input("x", "tensor(float)", ["n", 8])], {}, {"n": size}, 0)
+    assert told.value.exit_code == 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from onnxc import OnnxcError, Options
@@ -35,12 +36,29 @@ def test_mlir_needs_a_level() -> None:
         ({"jobs": 0}, "jobs is set to 0"),
         ({"name": "a-b"}, "'a-b' cannot prefix C symbols"),
         ({"mcpus": "native"}, "no option is named 'mcpus'.*mcpu"),
+        ({"mcpu": 3}, "mcpu is set to 3: it is a text or None"),
+        ({"dims": 3}, "dims is set to 3: it is a mapping"),
+        ({"dims": {"batch": True}}, "dim 'batch' is set to True"),
+        ({"variants": None}, "variants is set to None: it is a sequence of texts"),
+        ({"variants": {"batch": 1}}, "variants is set to {'batch': 1}: it is a sequence of texts"),
+        ({"variants": iter(["batch=1"])}, "it is a sequence of texts"),
+        ({"isa": None}, "isa is set to None: it is a sequence of texts"),
+        ({"tuning": 3}, "tuning is set to 3: it is a path"),
+        ({"override": {"conv1": {"algorithm": "direct"}}}, "override is set to .*: it is a path"),
+        ({"strict": "no"}, "strict is set to 'no': it is True or False"),
+        ({"cache": None}, "cache is set to None: it is True or False"),
     ],
 )
 def test_wrong_options_are_named(wrong: dict[str, object], told: str) -> None:
     with pytest.raises(OnnxcError, match=told) as caught:
         Options.of(**wrong)
     assert caught.value.exit_code == 2
+
+
+def test_integers_of_numpy_are_integers() -> None:
+    made = Options.of(dims={"batch": np.int64(2)}, threads=np.int32(3))
+    assert made.dims == {"batch": 2} and made.threads == 3
+    assert type(made.threads) is type(made.dims["batch"]) is int
 
 
 @pytest.mark.parametrize(

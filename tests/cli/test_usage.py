@@ -32,6 +32,15 @@ def test_every_command_has_help(onnxc_command) -> None:
         (["compile", "m.onnx", "-o", "m.so", "--dim", "batch=-1"], "'batch=-1' is not NAME=N"),
         (["compile", "m.onnx", "-o", "m.so", "--threads", "0"], "--threads"),
         (["compile", "m.onnx", "-o", "m.mlir", "--emit", "affine"], "affine"),
+        (["compile", "m.onnx", "-o", "m.so", "--tune-budget", "5s"], "add --tune"),
+        (
+            ["compile", "m.onnx", "-o", "m.so", "--isa", "x86-64-v2", "--isa", "x86-64-v3"],
+            "given 2 times (several CPUs",
+        ),
+        (["compile", "m.onnx", "-o", "m.so", "--tuning", "a", "--tuning", "b"], "given 2 times (onnxc tune --merge"),
+        (["compile", "m.onnx", "-o", "m.so", "--override", "a", "--override", "b"], "given 2 times"),
+        (["advise", "m.onnx", "--shapes", "a", "--shapes", "b"], "given 2 times"),
+        (["bench", "m.onnx", "--against", "onnxruntime", "--against", "openvino"], "given 2 times"),
         (["nonsense"], "nonsense"),
     ],
 )

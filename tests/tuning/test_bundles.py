@@ -108,6 +108,25 @@ def test_damaged_bundles_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert sorted(path.name for path in tmp_path.iterdir()) == ["b.zip", "bundle"]
 
 
+def test_merge_keeps_what_it_was_not_given(tmp_path: Path) -> None:
+    """An output that is none of the files is not replaced unasked, whether it has records or anything else."""
+    good = {"name": "matmul()", "choice": {"schedule": {"rows": 1}}, "ns": 1.0, "default_ns": 2.0}
+    for name in ("one", "two"):
+        results = {"format": measure.FORMAT, "onnxc": "0.1.0", "target": name, "threads": 1, "results": [good]}
+        (tmp_path / f"{name}.json").write_text(json.dumps(results))
+    one, output, other = tmp_path / "one.json", tmp_path / "r.jsonl", tmp_path / "notes.txt"
+    assert run("tune", "--merge", one, "-o", output).returncode == 0
+    other.write_text("precious")
+    for there, told in ((output, "has 1 records already"), (other, "no file of records")):
+        before = there.read_bytes()
+        done = run("tune", "--merge", tmp_path / "two.json", "-o", there)
+        assert done.returncode == 2 and told in done.stderr and there.read_bytes() == before
+    assert run("tune", "--merge", tmp_path / "two.json", output, "-o", output).returncode == 0
+    assert len(Records.read(output)[0]) == 2
+    assert run("tune", "--merge", one, "-o", output, "--force").returncode == 0
+    assert len(Records.read(output)[0]) == 1
+
+
 def test_edited_results(tmp_path: Path) -> None:
     """What no measurement can give is left out, with a warning; what is no list of results is refused."""
     path, output = tmp_path / "results.json", tmp_path / "r.jsonl"

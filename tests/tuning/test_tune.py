@@ -334,6 +334,16 @@ def test_wrong_usage(model: Path, tmp_path: Path) -> None:
     assert run("tune", model, model, "-o", tmp_path / "r.jsonl").returncode == 2
 
 
+@pytest.mark.parametrize("place", ["", "here", "here:there", ":1", "a b:1"])
+def test_no_scheduler_is_named(place: str) -> None:
+    pytest.importorskip("distributed")
+    with (
+        pytest.raises(onnxc.OnnxcError, match=r"names no scheduler.*dask://HOST:PORT"),
+        runner_for(f"dask://{place}", target_for("native")),
+    ):
+        pass
+
+
 def test_no_scheduler_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("distributed")
     monkeypatch.setattr(runners, "CONNECTION", 0.5)
