@@ -18,6 +18,7 @@ from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction
 
 Dim = dims.Dim
+LEAST_TURNED = 8  # terms of B that are turned in registers
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,12 @@ class Matmul:
     def reads_b_in_rows(self) -> bool:
         """Whether B is as it is in memory, its columns side by side."""
         return self.b_position >= 0 and self.has_n and not (self.trans_b or self.transposed_batch_b)
+
+    @property
+    def turns_b(self) -> bool:
+        """Whether B is as it is in memory, a column's terms side by side, and enough of them to fill squares."""
+        long = not isinstance(self.k, int) or self.k >= LEAST_TURNED
+        return self.b_position >= 0 and self.has_n and self.trans_b and not self.transposed_batch_b and long
 
     @property
     def result_rank(self) -> int:
@@ -148,6 +155,21 @@ class Matmul:
             return load
 
         return panel
+
+    def column(self, b: KernelBuilder, batch, columns: Sequence[im.Index], sums: Arithmetic) -> Callable:
+        """`column(i, k, mask)` gives a vector of B's column number `columns[0]` + i from row k on, where B is turned;
+        of the last one beyond it."""
+        v = self.op.operands[1]
+        shape = b.shape(v)
+        axes = _axes(len(shape), self.trans_b, self.transposed_batch_b)
+        extents, last = [shape[i] for i in axes], im.sub(b.dim(self.n), 1)
+
+        def read(i: int, k: im.Index, mask: ir.Value | None) -> ir.Value:
+            point = [*batch, k, im.minimum(im.add(columns[0], i), last)]
+            place = b.inputs[v].offset(_permuted(_broadcast(point, extents), axes))
+            return sums.widen(b.inputs[v].load_vector(place, sums.lanes, mask))
+
+        return read
 
     def right_offset(self, b: KernelBuilder, batch, k: im.Index, column: im.Index) -> im.Index | None:
         """Where B's element lies, if B is as it is in memory and its columns side by side; else None."""

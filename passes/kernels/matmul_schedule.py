@@ -13,7 +13,7 @@ from onnxc.passes.kernels.register_tiles import MOST_VECTORS, TileColumns, best_
 
 CHUNK = 1024  # terms: a tile's rows of A then fit into L1, a panel's chunk is read from L2
 CHUNK_BYTES = 32 << 10  # of sums on the stack
-COPY_BYTES = 64 << 10  # of a panel that is copied to the stack
+COPY_BYTES = 64 << 10  # of a panel that is copied to the stack; half of it, which stays in L1, where it is turned
 UNKNOWN = 128  # rows that a number which only a run tells counts as
 WORTH_COPYING = 24  # rows that make a copy of B pay
 
@@ -50,9 +50,10 @@ def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | st
     sums = contraction.arithmetic(p.elem, target, p.n)
     packed = int(p.b_position in kernel.constants and p.has_n and not p.transposed_batch_b)
     most_rows = dims.bounds(p.rows)[1]
-    copied = int(not packed and p.n != 1 and most_rows >= WORTH_COPYING)
+    copied = int(not packed and p.n != 1 and (most_rows >= WORTH_COPYING or p.turns_b))
     terms = min(p.k, contraction.BLOCK) if isinstance(p.k, int) else contraction.BLOCK
-    most = COPY_BYTES // max(1, terms * sums.lanes * scalars.byte_width(sums.compute)) if copied else MOST_VECTORS
+    room = COPY_BYTES // (2 if p.turns_b else 1)
+    most = room // max(1, terms * sums.lanes * scalars.byte_width(sums.compute)) if copied else MOST_VECTORS
     most, costly = max(1, min(most, MOST_VECTORS)), contraction.has_costly_epilogue(kernel)
     about, apart = int(max(1, min(UNKNOWN, most_rows))), 0 if p.trans_a else p.k * scalars.byte_width(p.elem)
     placed = 0 if packed or copied or not (p.reads_b_in_rows and isinstance(p.n, int)) else p.n

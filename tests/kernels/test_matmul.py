@@ -255,6 +255,29 @@ def test_few_rows_have_the_bits_of_many(a, b, mcpu):
         assert result.tobytes() == all_[..., :m, : some.shape[-1]].tobytes()
 
 
+@pytest.mark.parametrize("mcpu", ["native", "x86-64-v3"])
+@pytest.mark.parametrize("terms, elem", [(8, "f32"), (600, "f32"), (70, "f16"), (33, "f64"), (21, "i32")])
+def test_b_turned_has_the_bits_of_b_as_it_is(terms, elem, mcpu):
+    """Its squares are turned in registers where rows are few or only a run tells how many there are."""
+    rng = np.random.default_rng(10)
+    x, w = numbers(rng, (30, terms), elem), numbers(rng, (terms, 53), elem)
+    (expected,) = run(
+        kernel("MatMul", [spell(x.shape, elem), spell(w.shape, elem)], spell((30, 53), elem)), x, w, mcpu=mcpu
+    )
+    free, known = (
+        compile_kernel(
+            kernel("Gemm", [spell((m, terms), elem), spell((n, terms), elem)], spell((m, n), elem), "transB = 1 : i64"),
+            mcpu=mcpu,
+        )
+        for m, n in [("M", "N"), (5, 53)]
+    )
+    for m, n in [(1, 1), (5, 53), (9, 17), (30, 40)]:
+        (result,) = free(np.ascontiguousarray(x[:m]), np.ascontiguousarray(w.T[:n]))
+        assert result.tobytes() == expected[:m, :n].tobytes()
+    (result,) = known(np.ascontiguousarray(x[:5]), np.ascontiguousarray(w.T))
+    assert result.tobytes() == expected[:5].tobytes()
+
+
 def test_baseline_target():
     rng = np.random.default_rng(8)
     x, w = numbers(rng, (10, 30)), numbers(rng, (30, 19))
