@@ -5,6 +5,7 @@ from __future__ import annotations
 from onnxc.passes.apply_choices import apply_choices
 from onnxc.passes.apply_facts import apply_facts
 from onnxc.passes.apply_objective import apply_objective
+from onnxc.passes.check_types import check_types
 from onnxc.passes.choose_schedules import choose_schedules
 from onnxc.passes.compositions.registry import COMPOSITIONS
 from onnxc.passes.contract import PassFunction
@@ -61,6 +62,7 @@ PIPELINE: dict[str, tuple[PassFunction, ...]] = {
         scan_to_loop,
         free_loop_states,
         infer_shapes,
+        check_types,
         override_precision,
         fold_constants,
         simplify,

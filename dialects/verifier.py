@@ -106,7 +106,7 @@ def _faults(op: ir.Operation, names: TypeNames) -> Iterator[str]:
     yield from _arity_faults(op, known)
     yield from _attribute_faults(op, known)
     yield from _region_faults(op, name, known)
-    yield from _type_faults(op, known, names)
+    yield from type_faults(op, names)
 
 
 def _none_faults(op: ir.Operation) -> Iterator[str]:
@@ -214,7 +214,11 @@ def _flow_faults(op: ir.Operation, name: str, label: str, arguments: int, yielde
         yield f"region {label} yields {yielded} values, and {gives} are expected"
 
 
-def _type_faults(op: ir.Operation, known: Signature, names: TypeNames) -> Iterator[str]:
+def type_faults(op: ir.Operation, names: TypeNames) -> Iterator[str]:
+    """What is wrong with the types of an operation's operands and results."""
+    known = signature(op.name[len(NAMESPACE) :])
+    if known is None:
+        return
     bound: dict[str, str] = {}
     for side, formals, values in (("operand", known.inputs, op.operands), ("result", known.outputs, op.results)):
         for formal, value in _pairs(formals, list(values)):

@@ -33,6 +33,17 @@ STRINGS = """func.func @main(%x: tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32
   return %0 : tensor<4xcomplex<f32>>
 }
 """
+TYPES = """func.func @main(%x: tensor<4xi32>, %y: tensor<4xf32>, %c: tensor<i1>) -> (tensor<4xi32>, tensor<4xf32>) {
+  %0 = "onnx.Sqrt"(%x) : (tensor<4xi32>) -> tensor<4xi32> loc("root")
+  %1 = "onnx.If"(%c) ({
+    %2 = "onnx.Add"(%y, %x) : (tensor<4xf32>, tensor<4xi32>) -> tensor<4xf32> loc("mixed")
+    "onnx.Yield"(%2) : (tensor<4xf32>) -> ()
+  }, {
+    "onnx.Yield"(%y) : (tensor<4xf32>) -> ()
+  }) : (tensor<i1>) -> tensor<4xf32> loc("choose")
+  return %0, %1 : tensor<4xi32>, tensor<4xf32>
+}
+"""
 TEXTS = """func.func @main(%x: tensor<4x!onnx.string>, %n: tensor<i64>, %c: tensor<i1>)
     -> (tensor<1x4x!onnx.string>, tensor<4x!onnx.string>, tensor<4x!onnx.string>) {
   %axes = "onnx.Constant"() {value = dense<0> : tensor<1xi64>} : () -> tensor<1xi64>
@@ -54,12 +65,13 @@ TEXTS = """func.func @main(%x: tensor<4x!onnx.string>, %n: tensor<i64>, %c: tens
 @pytest.mark.parametrize(
     ("text", "name", "nodes"),
     [
+        (TYPES, "check_types", ["root", "mixed"]),
         (TWO_UNKNOWN, "group_operators", ["draw", "det"]),
         (STRINGS, "group_operators", ["turn"]),
         (TEXTS, "group_operators", ["view", "choose", "carry"]),
         (RESIZE, "expand_resize", ["smooth", "crop"]),
     ],
-    ids=["operators", "elements", "strings", "resize"],
+    ids=["types", "operators", "elements", "strings", "resize"],
 )
 def test_all_are_named(text: str, name: str, nodes: list[str]) -> None:
     with pytest.raises(Refusals) as caught:
