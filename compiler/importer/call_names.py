@@ -81,10 +81,12 @@ def _take_names(nodes: MutableSequence[NodeProto]) -> None:
             elif own is not None:
                 calls.append((f"{calls[-1][0]}/{own}" if calls else own, len(kept)))
             continue
-        call, first = calls[-1] if calls else ("", 0)
-        whole = f"{call}/{own or f'{node.op_type}_{len(kept) - first}'}" if call else own
-        unfolded = own is None or not f"/{call}".endswith(f"/{own}")
-        node.name = whole if unfolded or not call else call
+        if calls:
+            call, first = calls[-1]
+            unfolded = own is None or not f"/{call}".endswith(f"/{own}")
+            node.name = f"{call}/{own or f'{node.op_type}_{len(kept) - first}'}" if unfolded else call
+        elif own is not None:  # else of a graph inside an unfolded body, whose node is named by the call
+            node.name = own
         kept.append(node)
     _replace(nodes, kept)
 

@@ -205,6 +205,19 @@ def test_weights_of_a_file_survive_unfolding() -> None:
     np.testing.assert_allclose(run(program, w)[0], run(want, w)[0], rtol=1e-5)
 
 
+def test_graphs_inside_unfolded_bodies_keep_their_names() -> None:
+    """LinearAttention is a Scan; where onnx's inliner fails, at an absent operand, the node is refused by name."""
+    sizes = {"q": [2, 4, 32], "k": [2, 4, 32], "v": [2, 4, 32]}
+    attention = {"q_num_heads": 4, "kv_num_heads": 4, "op_type": "LinearAttention", "outputs": ["y", "state"]}
+    linear = helper.make_node(**attention, inputs=["q", "k", "v"], name="blk", update_rule="linear")
+    program = imported(model(graph([linear], sizes), opset=27), has_lowering=lambda name: name != "LinearAttention")
+    inside = [OnnxOp(view.operation).node for view in main(program).regions[0].blocks[0].operations]
+    assert "onnx.Scan" in names(program) and any(name.startswith("blk/Scan") for name in inside)
+    gated = helper.make_node(**attention, inputs=["q", "k", "v", "", "v"], name="blk", update_rule="gated")
+    with pytest.raises(OnnxcError, match="blk"):
+        onnxc.compile(model(graph([gated], sizes), opset=27), "m.so")
+
+
 def test_what_a_model_says_of_itself(tmp_path) -> None:
     made = model(graph([node("Relu", "x")], {"x": [2]}))
     made.producer_name, made.model_version = "né", 7
