@@ -123,14 +123,15 @@ class Compilation:
                 self._timed(function.__name__, start)
                 self._save(f"{function.gives.name}-{function.__name__}", lambda: module_text(program))
 
-    def tell(self, program: Program) -> None:
-        """Says what passes warn of, and notes what they have to tell."""
+    def tell(self, program: Program, of: str | None = None) -> None:
+        """Says what passes warn of, and notes what they have to tell; `of`: which of several realisations it is."""
         for line in dict.fromkeys(program.warnings):
             if line not in self._warned:  # realisations have nodes and records in common
                 self.progress.say(f"warning: {line}")
         self._warned.update(program.warnings)
         if "trade" in program.notes:
-            self.progress.say(trade_line(self.options.objective, program.notes["trade"], program.notes["memory"]))
+            named = f"{self.options.objective}, {of}" if of else self.options.objective
+            self.progress.say(trade_line(named, program.notes["trade"], program.notes["memory"]))
         for name, line in program.log:
             self.progress.note(f"{name}: {line}")
 

@@ -105,7 +105,7 @@ def _realisations(run: Compilation, source: importer.Source, name: str) -> Artef
             first.name = name + one.suffix
         with _naming(one if options.several else None):
             codes.append(run.realise(program, one))
-        run.tell(program)
+        run.tell(program, one.label if options.several else None)
         run.report.log += program.log
     codes.sort(key=lambda code: code.realisation.number)
     return Artefact(name, *signature, metadata, run.targets[0], options, codes, run.parts, run.weights)

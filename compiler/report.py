@@ -93,14 +93,18 @@ def report_lines(report: Mapping[str, Any]) -> list[str]:
 
 
 def trade_line(objective: str, trade: Mapping[str, Any], memory: Mapping[str, int | str]) -> str:
-    """What an objective other than speed saves and costs, for people."""
-    workspace = memory["workspace"]
-    size = readable_size(workspace) if isinstance(workspace, int) else f"{workspace} bytes"
+    """What `objective`, other than speed, saves and costs, for people."""
+    size = _workspace(memory["workspace"])
     if not trade["layers"]:
         return f"objective {objective}: nothing to save, as fast as with speed; workspace {size}"
     slower = f"about {(trade['plain'] - trade['fast']) / 1e6:.3g} ms slower a run {_source(trade)}"
     what = f"{trade['layers']} convolutions without transformed weights ({readable_size(trade['bytes'])} less)"
     return f"objective {objective}: {what}, {slower} than with speed; workspace {size}"
+
+
+def _workspace(size: int | str) -> str:
+    """Its bytes, where they are known: a formula of many dims tells nobody anything."""
+    return readable_size(size) if isinstance(size, int) else "by the input shapes"
 
 
 def _source(trade: Mapping[str, Any]) -> str:
@@ -118,7 +122,7 @@ def trade_table(
     rows = [("", "speed", objective)]
     pairs: dict[str, tuple[int | str, int | str]] = {"weights": weights, "workspace": workspaces}
     for name, (fast, other) in pairs.items():
-        shown = [readable_size(n) if isinstance(n, int) else f"{n} bytes" for n in (fast, other)]
+        shown = [_workspace(n) for n in (fast, other)]
         if isinstance(fast, int) and isinstance(other, int) and fast:
             shown[1] += f" ({other / fast:.2f})"
         rows.append((name, shown[0], shown[1]))

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import onnx
 import pytest
+from onnx import TensorProto, helper, numpy_helper
 
 from onnxc.driver import compile_model
 from onnxc.errors import OnnxcError
@@ -52,6 +53,28 @@ def test_nothing_is_transformed(tmp_path: Path, objective: str) -> None:
     )
     results = [InferenceSession(tmp_path / name).run(None, FEED)[0] for name in ("small.so", "fast.so")]
     np.testing.assert_allclose(*results, rtol=1e-4, atol=1e-4)
+
+
+def test_what_is_traded_is_told_of_each_variant(tmp_path: Path) -> None:
+    """And the workspace where it is a number; else it would be a formula of all dims."""
+    model = tmp_path / "m.onnx"
+    value = helper.make_tensor_value_info
+    nodes = [helper.make_node("Softmax", ["x"], ["s"]), helper.make_node("MatMul", ["s", "w"], ["y"])]
+    graph = helper.make_graph(
+        nodes,
+        "g",
+        [value("x", TensorProto.FLOAT, ["n", "m", 8])],
+        [value("y", TensorProto.FLOAT, ["n", "m", 8])],
+        [numpy_helper.from_array(np.ones((8, 8), np.float32), "w")],
+    )
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8), model)
+    told = Told()
+    compile_model(model, tmp_path / "m.so", Options(mcpu="x86-64-v3", objective="memory", variants=("n=1,m=2",)), told)
+    saving = "nothing to save, as fast as with speed; workspace"
+    lines = [line for line in told.said if line.startswith("objective")]
+    assert lines[0].startswith(f"objective memory, variant 'n=1,m=2' for x86-64-v3: {saving} ")
+    assert lines[0].endswith(("bytes", "kB"))
+    assert lines[1:] == [f"objective memory, variant 'generic' for x86-64-v3: {saving} by the input shapes"]
 
 
 def test_measured_times_are_told(tmp_path: Path) -> None:
