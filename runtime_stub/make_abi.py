@@ -6,6 +6,7 @@ adds of its own (a preamble, a library loader, comments with paths) is left out.
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import subprocess
@@ -54,7 +55,9 @@ def _ctypesgen(folder: Path) -> None:
     preprocess = f"{shlex.quote(sys.executable)} -m ziglang cc -E -nostdinc -Ifake"
     options = ["--no-embed-preamble", "--strip-build-path", str(folder), "-x", f"^onnxc_({INLINE})$"]
     command = [sys.executable, "-c", "import ctypesgen.main; ctypesgen.main.main()", *options, "--cpp", preprocess]
-    subprocess.run([*command, "onnxc.h", "-o", "abi.py"], cwd=folder, check=True, capture_output=True)
+    caches = {"ZIG_GLOBAL_CACHE_DIR": str(folder / "zig"), "ZIG_LOCAL_CACHE_DIR": str(folder / "zig")}
+    environment = {**os.environ, **caches}  # there may be no home that can be written to
+    subprocess.run([*command, "onnxc.h", "-o", "abi.py"], cwd=folder, env=environment, check=True, capture_output=True)
 
 
 def _trimmed(text: str) -> str:

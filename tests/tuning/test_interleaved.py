@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 from pathlib import Path
 
@@ -76,7 +77,8 @@ def rounds_c(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     (folder / "rounds_test.c").write_text(plan_source({"tasks": [], "threads": 1}, {}) + JUDGED)
     flags = ["-shared", "-fPIC", "-O1", "-w", f"-I{Path(runtime.__file__).parent}"]
     command = [zig_binary(), "cc", *flags, str(folder / "rounds_test.c"), "-o", str(folder / "rounds.so")]
-    subprocess.run(command, check=True)
+    caches = {"ZIG_GLOBAL_CACHE_DIR": str(folder / "zig"), "ZIG_LOCAL_CACHE_DIR": str(folder / "zig")}
+    subprocess.run(command, check=True, env={**os.environ, **caches})
     library = ctypes.CDLL(str(folder / "rounds.so"))
     library.quantile_of.restype = ctypes.c_double
     return library
