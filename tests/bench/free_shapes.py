@@ -105,6 +105,12 @@ def batched(batch: int, k: int) -> ModelProto:
     return _model([node], {"a": (batch, "M", k), "b": (batch, k, "M")}, {"y": (batch, "M", "M")}, {})
 
 
+def by_input(k: int, n: int, turned: int = 0) -> ModelProto:
+    """a [M, k] by b [k, n], an input as well, or by its transpose."""
+    node = helper.make_node("Gemm", ["a", "b"], ["y"], transB=turned)
+    return _model([node], {"a": ("M", k), "b": (n, k) if turned else (k, n)}, {"y": ("M", n)}, {})
+
+
 def conv(channels: int, filters: int, window: int, stride: int = 1, group: int = 1) -> ModelProto:
     """An image [1, channels, H, W], padded so that it keeps its size but for the stride."""
     pads, strides = [window // 2] * 4, [stride] * 2
@@ -160,6 +166,9 @@ def families() -> Iterator[Family]:
 def more_families(images: Sequence[Mapping[str, int]]) -> Iterator[Family]:
     yield Family("gemm 512x512 relu", lambda: dense(512, 512), [{"M": m} for m in (1, 8, 64)])
     yield Family("batched 12x64", lambda: batched(12, 64), [{"M": m} for m in (8, 33, 128)])
+    rows = [{"M": m} for m in (1, 4, 16, 24, 100)]
+    yield Family("by input 1024x1024", lambda: by_input(1024, 1024), rows)
+    yield Family("by turned 256x1024", lambda: by_input(256, 1024, 1), rows)
     yield Family("conv 3x3/2 64", lambda: conv(64, 128, 3, 2), images)
     yield Family("conv 1x1/2 128", lambda: conv(128, 256, 1, 2), images)
     yield Family("conv 5x5 32", lambda: conv(32, 32, 5), images)
