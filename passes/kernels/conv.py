@@ -16,7 +16,7 @@ from onnxc.passes.kernels.filter_panels import filter_panels
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, READ, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing, entries
 from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_bounds, pixel_grid
-from onnxc.passes.kernels.register_tiles import TALLEST, best_tile, halves_vectors, terms_a_step
+from onnxc.passes.kernels.register_tiles import TALLEST, Product, best_tile, halves_vectors, terms_a_step
 from onnxc.passes.kernels.row_order import RowOrder
 from onnxc.passes.kernels.schedule_space import distinct, other_loops, tile_space, with_loops
 
@@ -40,11 +40,10 @@ def _choose_direct(kernel: KernelFunction, p: Conv, target, panel: int = 0) -> d
     apart = p.row * p.strides[-1] * scalars.byte_width(p.elem)
     tallest = TALLEST if p.dense else POINTERS
     costly = contraction.has_costly_epilogue(kernel)
-    rows, vectors, lanes = best_tile(
+    product = Product(
         p.pixels,
         p.filters,
         sums.lanes,
-        target,
         p.taps * p.channels,
         row_bytes=apart,
         tallest=tallest,
@@ -54,6 +53,7 @@ def _choose_direct(kernel: KernelFunction, p: Conv, target, panel: int = 0) -> d
         period=p.out[-1],
         pointers=not p.dense,
     )
+    rows, vectors, lanes = best_tile(product, target)
     width = vectors * lanes
     packed = int(_weights(kernel) in kernel.constants)
     channels = p.channels if isinstance(p.channels, int) else 64

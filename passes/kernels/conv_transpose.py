@@ -23,7 +23,7 @@ from onnxc.passes.kernels.conv_problem import Conv, Pixels
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing, entries
 from onnxc.passes.kernels.pixel_tiles import ConvSchedule, PixelTiles, pixel_grid
-from onnxc.passes.kernels.register_tiles import best_tile
+from onnxc.passes.kernels.register_tiles import Product, best_tile
 from onnxc.passes.kernels.schedule_space import tile_space
 
 
@@ -39,7 +39,8 @@ def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | st
     """The heuristic schedule for the kernel's shapes; `panel`: the weights lie in panels of so many columns already."""
     p, phase = phase_problem(kernel)
     sums = contraction.arithmetic(p.elem, target, p.filters)
-    rows, vectors, lanes = best_tile(phase.pixels, p.filters, sums.lanes, target, panel=panel, pointers=True)
+    product = Product(phase.pixels, p.filters, sums.lanes, panel=panel, pointers=True)
+    rows, vectors, lanes = best_tile(product, target)
     packed = int(_weights(kernel) in kernel.constants)
     tiles = contraction.tile_count(phase.pixels, rows)
     channels = p.channels if isinstance(p.channels, int) else 64

@@ -28,7 +28,7 @@ from onnxc.passes.kernels.filter_panels import filter_panels
 from onnxc.passes.kernels.gather import WindowGather, line_length
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import Packing
-from onnxc.passes.kernels.register_tiles import TileColumns, best_tile, terms_a_step
+from onnxc.passes.kernels.register_tiles import Product, TileColumns, best_tile, terms_a_step
 from onnxc.passes.kernels.schedule_space import tile_space
 from onnxc.passes.kernels.scratch_pieces import BIAS, PIECES, SCRATCH, split
 
@@ -74,7 +74,8 @@ def choose(kernel: KernelFunction, target) -> dict[str, int | str]:
     sums = contraction.arithmetic(p.elem, target)
     terms = p.taps * p.channels
     apart = line_length(terms) * scalars.byte_width(p.elem)
-    rows, vectors, lanes = best_tile(p.pixels, p.filters, sums.lanes, target, terms, row_bytes=apart, pointers=True)
+    product = Product(p.pixels, p.filters, sums.lanes, terms, row_bytes=apart, pointers=True)
+    rows, vectors, lanes = best_tile(product, target)
     tiles = contraction.tile_count(p.pixels, rows)
     group = max(1, min(kernel.root.attr("rows") // rows, tiles if isinstance(tiles, int) else PIECES))
     if isinstance(tiles, int):

@@ -9,7 +9,7 @@ from onnxc.passes.kernels import contraction, prefetching, scalars
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.matmul_problem import Matmul
 from onnxc.passes.kernels.packing import entries
-from onnxc.passes.kernels.register_tiles import MOST_VECTORS, TileColumns, best_tile, terms_a_step
+from onnxc.passes.kernels.register_tiles import MOST_VECTORS, Product, TileColumns, best_tile, terms_a_step
 
 CHUNK = 1024  # terms: a tile's rows of A then fit into L1, a panel's chunk is read from L2
 CHUNK_BYTES = 32 << 10  # of sums on the stack
@@ -57,8 +57,11 @@ def choose(kernel: KernelFunction, target, panel: int = 0) -> dict[str, int | st
     most, costly = max(1, min(most, MOST_VECTORS)), contraction.has_costly_epilogue(kernel)
     about, apart = int(max(1, min(UNKNOWN, most_rows))), 0 if p.trans_a else p.k * scalars.byte_width(p.elem)
     placed = 0 if packed or copied or not (p.reads_b_in_rows and isinstance(p.n, int)) else p.n
-    more = {"costly": costly, "panel": panel, "few": bool(packed), "placed": placed * scalars.byte_width(p.elem)}
-    rows, vectors, lanes = best_tile(p.rows, p.n, sums.lanes, target, p.k, about, most, apart, **more)
+    product = Product(
+        p.rows, p.n, sums.lanes, p.k, unknown=about, most=most, row_bytes=apart, panel=panel, costly=costly,
+        placed=placed * scalars.byte_width(p.elem), few=bool(packed),
+    )  # fmt: skip
+    rows, vectors, lanes = best_tile(product, target)
     k, width = p.k if isinstance(p.k, int) else 512, vectors * lanes
     tiles = contraction.tile_count(p.rows, rows)
     panels = (p.n + (width - 1)) // width * dims.product(p.batch)

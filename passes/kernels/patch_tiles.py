@@ -22,7 +22,7 @@ from onnxc.passes.kernels.conv_problem import Conv
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, KernelFunction, Launch
 from onnxc.passes.kernels.packing import entries, place_in_panel
-from onnxc.passes.kernels.register_tiles import TileColumns, best_tile, terms_a_step
+from onnxc.passes.kernels.register_tiles import Product, TileColumns, best_tile, terms_a_step
 from onnxc.passes.kernels.row_order import RowOrder
 from onnxc.passes.kernels.schedule_space import distinct, interleaved, tile_space
 
@@ -66,7 +66,8 @@ def choose(p: Conv, target, costly: bool = False, panel: int = 0) -> dict[str, i
     sums = contraction.arithmetic(p.elem, target, p.filters)
     width = p.out[-1]
     terms = p.taps * p.channels
-    rows, vectors, lanes = best_tile(p.pixels, p.filters, sums.lanes, target, terms, costly=costly, panel=panel)
+    product = Product(p.pixels, p.filters, sums.lanes, terms, costly=costly, panel=panel)
+    rows, vectors, lanes = best_tile(product, target)
     most = max(rows, PATCH_BYTES // _pixel_bytes(p) - p.kernel[-1])
     run = -(-width // -(-width // most)) if isinstance(width, int) and width else _run(width, rows, most)
     wider = panel if panel != vectors * lanes else 0

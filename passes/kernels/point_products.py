@@ -16,7 +16,7 @@ from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.passes.kernels.matrix_panels import panels_of
 from onnxc.passes.kernels.packing import Packing, place_in_panel
-from onnxc.passes.kernels.register_tiles import TileColumns, ranked_tiles
+from onnxc.passes.kernels.register_tiles import Product, TileColumns, ranked_tiles
 
 LINE = 16  # elements of a cache line
 Multiply = Callable[[im.Index, im.Index, int], None]
@@ -36,7 +36,7 @@ class PointSchedule(TileColumns):
 
 def choose_products(tiles: int, channels: int, filters: int, target, panel: int = 0) -> PointSchedule:
     lanes = contraction.arithmetic("f32", target).lanes
-    rows, vectors = ranked_tiles(tiles, filters, lanes, target, channels, panel=panel)[0]
+    rows, vectors = ranked_tiles(Product(tiles, filters, lanes, channels, panel=panel), target)[0]
     return PointSchedule(rows, vectors, lanes, panel if panel != vectors * lanes else 0)
 
 

@@ -6,7 +6,8 @@ spills is 2× slower); on aarch64 as many elements as there are rows.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 from onnxc.dialects import dims
 
@@ -51,103 +52,164 @@ class TileColumns:
         return self.panel or self.width
 
 
-def ranked_tiles(rows: dims.Dim, columns: dims.Dim, lanes: int, target, *more, **others) -> list[tuple[int, int]]:
-    """Every (rows, vectors) that fits, the lowest of `tile_costs`, which takes all else, first."""
-    return [tile for _, tile in tile_costs(rows, columns, lanes, target, *more, **others)]
+@dataclass(frozen=True)
+class Product:
+    """What of a product decides its tile: c[rows, columns] = sums over a[rows, terms] · b[terms, columns].
+
+    lanes      of a vector; `bits`: all of them (0: as many as the target's have)
+    unknown    what rows count as where only a run tells their number
+    most       vectors of a tile, and `tallest` its rows
+    row_bytes  from one row of A to the next
+    period     rows of A that a row of an image has (0: there is no image)
+    panel      columns in which B lies already, so that tiles divide them (0: they may choose)
+    placed     bytes from one row of B to the next, where it is read in place (0: it is not, or who knows)
+    costly     the epilogue is long, and runs faster (4 % of a matmul with Gelu, 28 % of a convolution with SiLU) where
+               accumulators leave registers to it
+    again      every tile of rows reads all of a panel of B, which comes from behind L2 where it has no room for the
+               panel and the next one, asked for ahead
+    pointers   rows of A are found anew for each tap or tile, which wide tiles make up for
+    few        rows may be fewer than STREAMED, to which hardware brings wide panels faster (4 × 4096²: 4×1 takes 3.1 to
+               3.7 ms, 4×6 2.3)
+    """
+
+    rows: dims.Dim
+    columns: dims.Dim
+    lanes: int
+    terms: dims.Dim = 512
+    bits: int = 0
+    unknown: int = 1 << 16
+    most: int = MOST_VECTORS
+    tallest: int = TALLEST
+    row_bytes: dims.Dim = 0
+    period: dims.Dim = 0
+    panel: int = 0
+    placed: int = 0
+    costly: bool = False
+    again: bool = False
+    pointers: bool = False
+    few: bool = False
 
 
-def tile_costs(
-    rows: dims.Dim,
-    columns: dims.Dim,
-    lanes: int,
-    target,
-    terms: dims.Dim = 512,
-    unknown: int = 1 << 16,
-    most: int = MOST_VECTORS,
-    row_bytes: dims.Dim = 0,
-    tallest: int = TALLEST,
-    costly: bool = False,
-    panel: int = 0,
-    again: bool = False,
-    bits: int = 0,
-    period: dims.Dim = 0,
-    halves: bool = False,
-    placed: int = 0,
-) -> list[tuple[float, tuple[int, int]]]:
-    """An estimate for a sum of `terms` by each (rows, vectors) that fits, the best first; unknown rows count as
-    `unknown`. At most `most` vectors and `tallest` rows; rows of A lie `row_bytes` apart; `costly`: the epilogue is
-    long, and runs faster (4 % of a matmul with Gelu, 28 % of a convolution with SiLU) where accumulators leave
-    registers to it. Of rows and columns of which only a divisor is known, no part of a tile is left over where that
-    costs next to nothing; `panel` columns (0: any) are whole tiles. `again`: every tile of rows reads all `terms` of a
-    panel of B, which come from behind L2 where it has no room for the panel and the next one, asked for ahead. `bits`
-    of a vector (0: as many as there are); rows of an image have `period` rows of A (0: there is no image). `halves`:
-    estimated as where wide vectors are halved. `placed`: B is read in place, its rows so
-    many bytes apart (0: it is not, or who knows)."""
-    bits = bits or target.vector_bits
-    m = rows if isinstance(rows, int) else unknown
-    n = columns if isinstance(columns, int) else 1 << 16
-    if isinstance(row_bytes, int) and row_bytes and row_bytes % SET_BYTES == 0:
-        tallest = min(tallest, WAYS)
-    exact = isinstance(rows, int) or unknown > 512
-    heights = [r for r in range(1, tallest + 1) if exact or r in (1, 2, 4, 8)]  # tails are cut into powers of two
-    weights = n * terms * bits // (8 * max(1, lanes)) if isinstance(terms, int) else target.l2_bytes + 1
-    if rows == 1 and weights > target.l2_bytes and not placed:
-        most = min(most, max(1, ROW_BYTES * 8 // bits))
-    candidates = [
-        (r, v) for v in range(1, most + 1) for r in heights if tile_registers(r, v, target) <= target.vector_registers
-    ]
-    if costly and target.vector_registers >= 32:
-        candidates = [(r, v) for r, v in candidates if r * v <= 16]
-    if panel and panel % lanes == 0:
-        candidates = [(r, v) for r, v in candidates if panel % (v * lanes) == 0]
-    wide = m >= 512 and isinstance(terms, int) and terms <= 1200
-
-    row = bits // 8  # bytes of a vector of B
-    begin = 0 if placed < CLOSE else BEGIN_IN_SET if placed % SET_BYTES == 0 else BEGIN
-    far = max(NEAR, row * target.core.gigahertz / target.core.far) if again and isinstance(terms, int) else NEAR
-
-    def cost(tile: tuple[int, int]) -> float:
-        near = far == NEAR or 2 * tile[1] * row * terms <= target.l2_bytes * 3 // 4
-        size, reading = (max(1, m), max(1, n)), NEAR if near else far
-        if halves:
-            uneven = UNEVEN if isinstance(period, int) and period % tile[0] else 1.0
-            return uneven * _cycles_in_halves(
-                *size, terms if isinstance(terms, int) else 512, lanes, *tile, reading, begin, bits
-            )
-        # wide panels are read faster than tall ones (3 to 5 %), as long as they stay in cache for many rows
-        return _cycles(*size, lanes, *tile, reading, begin) * (0.95 if wide and tile == (6, 4) else 1.0)
-
-    def is_whole(tile: tuple[int, int]) -> bool:
-        whole = isinstance(rows, int) or dims.mod(rows, tile[0]) == 0
-        return whole and (isinstance(columns, int) or dims.mod(columns, tile[1] * lanes) == 0)
-
-    good = WHOLE_TILES * min(map(cost, candidates))
-    ranked = sorted(candidates, key=lambda t: (cost(t) > good or not is_whole(t), cost(t), t[0] * t[1], t))
-    return [(cost(tile), tile) for tile in ranked]
+def ranked_tiles(product: Product, target: Any) -> list[tuple[int, int]]:
+    """Every (rows, vectors) that fits, the best by estimate first."""
+    return [tile for _, tile in _Estimates(product, target).ranked()]
 
 
-def best_tile(
-    rows: dims.Dim, columns: dims.Dim, lanes: int, target, *more, pointers: bool = False, few: bool = False, **others
-) -> tuple[int, int, int]:
-    """(rows, vectors, lanes) of the first of `tile_costs`, which takes all else.
+def best_tile(product: Product, target: Any) -> tuple[int, int, int]:
+    """(rows, vectors, lanes) of the tile with the lowest estimate.
 
     Vectors have half of `lanes` where the target halves wide ones anyway and narrow ones are filled better: 24 columns
     are two vectors of 16, a quarter of which is padding, or three of 8; not where few of them make a tile, which then
-    loads more than it computes. `pointers`: rows of A are found anew for each
-    tap or tile, which wide tiles make up for: they are as good then. `few`: rows may be fewer than STREAMED, to which
-    hardware brings wide panels faster (4 × 4096²: 4×1 takes 3.1 to 3.7 ms, 4×6 2.3). Where B lies in a `panel` already,
-    vectors are as narrow as it asks for."""
-    halves, half = halves_vectors(target), lanes // 2
-    streamed = few and (rows < STREAMED if isinstance(rows, int) else True)
-    others["halves"] = halves and not pointers and not streamed
-    panel = others.get("panel", 0)
-    if halves and half and isinstance(columns, int) and panel % half == 0:
-        narrow, wide = (-(-columns // width) * width for width in (half, lanes))
-        if panel % lanes or (not panel and rows != 1 and narrow <= WORTH_NARROWING * wide):
-            less = tile_costs(rows, columns, half, target, *more, **others, bits=target.vector_bits // 2)[0]
-            if panel % lanes or less < tile_costs(rows, columns, lanes, target, *more, **others)[0]:
-                return *less[1], half
-    return *ranked_tiles(rows, columns, lanes, target, *more, **others)[0], lanes
+    loads more than it computes. Where B lies in a `panel` already, vectors are as narrow as it asks for.
+    """
+    streamed = product.few and (product.rows < STREAMED if isinstance(product.rows, int) else True)
+    halves = halves_vectors(target) and not product.pointers and not streamed
+    narrow = _with_narrow_vectors(product, target)
+    if narrow is not None:
+        less = _Estimates(narrow, target, halves).ranked()[0]
+        if product.panel % product.lanes or less < _Estimates(product, target, halves).ranked()[0]:
+            return *less[1], narrow.lanes
+    return *_Estimates(product, target, halves).ranked()[0][1], product.lanes
+
+
+def _with_narrow_vectors(product: Product, target: Any) -> Product | None:
+    """The product by vectors of half the lanes, where that may be better."""
+    columns, lanes, half, panel = product.columns, product.lanes, product.lanes // 2, product.panel
+    if not (halves_vectors(target) and half and isinstance(columns, int) and panel % half == 0):
+        return None
+    narrow, wide = (-(-columns // width) * width for width in (half, lanes))
+    filled = not panel and product.rows != 1 and narrow <= WORTH_NARROWING * wide
+    return replace(product, lanes=half, bits=target.vector_bits // 2) if panel % lanes or filled else None
+
+
+class _Estimates:
+    """Which tiles fit a product, and what each takes; `halves`: as where wide vectors are halved."""
+
+    def __init__(self, product: Product, target: Any, halves: bool = False) -> None:
+        p = self.p = product
+        self.target, self.halves = target, halves
+        self.bits = p.bits or target.vector_bits
+        self.rows = p.rows if isinstance(p.rows, int) else p.unknown
+        self.columns = p.columns if isinstance(p.columns, int) else 1 << 16
+        self.terms = p.terms if isinstance(p.terms, int) else 512
+        self.begin = 0 if p.placed < CLOSE else BEGIN_IN_SET if p.placed % SET_BYTES == 0 else BEGIN
+        self.far = NEAR  # cycles for which a vector of B comes from behind L2
+        if p.again and isinstance(p.terms, int):
+            self.far = max(NEAR, self.bits // 8 * target.core.gigahertz / target.core.far)
+
+    def ranked(self) -> list[tuple[float, tuple[int, int]]]:
+        """An estimate for each (rows, vectors), the best first.
+
+        Of rows and columns of which only a divisor is known, no part of a tile is left over where that costs next to
+        nothing."""
+        costs = {tile: self.cost(tile) for tile in self.candidates()}
+        good = WHOLE_TILES * min(costs.values())
+        order = sorted(costs, key=lambda t: (costs[t] > good or not self._is_whole(t), costs[t], t[0] * t[1], t))
+        return [(costs[tile], tile) for tile in order]
+
+    def candidates(self) -> list[tuple[int, int]]:
+        """The tiles that registers have room for, and that reading A and B allows."""
+        p, registers = self.p, self.target.vector_registers
+        fitting = [
+            (r, v)
+            for v in range(1, self._most_vectors() + 1)
+            for r in self._heights()
+            if tile_registers(r, v, self.target) <= registers
+        ]
+        if p.costly and registers >= 32:
+            fitting = [(r, v) for r, v in fitting if r * v <= 16]
+        if p.panel and p.panel % p.lanes == 0:
+            fitting = [(r, v) for r, v in fitting if p.panel % (v * p.lanes) == 0]
+        return fitting
+
+    def _heights(self) -> list[int]:
+        p, tallest = self.p, self.p.tallest
+        if isinstance(p.row_bytes, int) and p.row_bytes and p.row_bytes % SET_BYTES == 0:
+            tallest = min(tallest, WAYS)
+        exact = isinstance(p.rows, int) or p.unknown > 512
+        return [r for r in range(1, tallest + 1) if exact or r in (1, 2, 4, 8)]  # tails are cut into powers of two
+
+    def _most_vectors(self) -> int:
+        p, l2 = self.p, self.target.l2_bytes
+        far = not isinstance(p.terms, int) or self.columns * p.terms * self.bits // (8 * max(1, p.lanes)) > l2
+        return min(p.most, max(1, ROW_BYTES * 8 // self.bits)) if p.rows == 1 and far and not p.placed else p.most
+
+    def cost(self, tile: tuple[int, int]) -> float:
+        """Cycles for one term over all tiles."""
+        p, (rows, vectors) = self.p, tile
+        near = self.far == NEAR or 2 * vectors * (self.bits // 8) * p.terms <= self.target.l2_bytes * 3 // 4
+        reading = vectors * (NEAR if near else self.far)
+        tiles, panels = -(-max(1, self.rows) // rows), -(-max(1, self.columns) // (p.lanes * vectors))
+        height = max(1, self.rows) / tiles
+        if self.halves:
+            uneven = UNEVEN if isinstance(p.period, int) and p.period % rows else 1.0
+            return uneven * (tiles * panels * self._cycles_in_halves(height, vectors, reading))
+        # wide panels are read faster than tall ones (3 to 5 %), as long as they stay in cache for many rows
+        wide = self.rows >= 512 and isinstance(p.terms, int) and p.terms <= 1200
+        return tiles * panels * self._cycles(height, vectors, reading) * (0.95 if wide and tile == (6, 4) else 1.0)
+
+    def _cycles(self, height: float, vectors: int, reading: float) -> float:
+        """Cycles for a term of one tile: the largest of arithmetic, loads, latency, and reading B, and beginning its
+        row."""
+        arithmetic = height * vectors / 2
+        loads = (height + vectors) / 2
+        return max(arithmetic, loads, LATENCY, reading) + self.begin + 0.15 * arithmetic / height + 0.3
+
+    def _cycles_in_halves(self, height: float, vectors: int, reading: float) -> float:
+        """As `_cycles` where 512 bits take both of two pipes, and a row's other instructions have twice the time: what
+        large tiles cost is their end, the shorter the sums the more. Small tiles have it beside the next one's
+        products."""
+        parts = max(1, self.bits // 256)
+        arithmetic = height * vectors * parts / 2
+        loads = LOAD * (height + vectors * parts)
+        end = END * max(0.0, arithmetic - FILLING) / max(1, self.terms)
+        return max(arithmetic, loads, LATENCY, reading) + self.begin + 0.075 * vectors + end
+
+    def _is_whole(self, tile: tuple[int, int]) -> bool:
+        """Whether no part of a tile is left over, as far as that is not known anyway."""
+        p = self.p
+        whole = isinstance(p.rows, int) or dims.mod(p.rows, tile[0]) == 0
+        return whole and (isinstance(p.columns, int) or dims.mod(p.columns, tile[1] * p.lanes) == 0)
 
 
 def narrower(tile, target):
@@ -181,29 +243,3 @@ def tile_registers(rows: int, vectors: int, target) -> int:
 
     NEON multiplies by an element of a register: LLVM loads all rows' before the first use, and 14×2 had 15 spills."""
     return rows * vectors + vectors + (rows + 1 if target.arch == "aarch64" else 1)
-
-
-def _cycles(m: int, n: int, lanes: int, rows: int, vectors: int, reading: float, begin: float) -> float:
-    """Cycles for one k over all tiles: the largest of arithmetic, loads, latency, and `reading` a vector of B, and to
-    `begin` a row of it."""
-    tiles = -(-m // rows)
-    panels = -(-n // (lanes * vectors))
-    height = m / tiles
-    arithmetic = height * vectors / 2
-    loads = (height + vectors) / 2
-    one = max(arithmetic, loads, LATENCY, vectors * reading)
-    return tiles * panels * (one + begin + 0.15 * arithmetic / height + 0.3)
-
-
-def _cycles_in_halves(
-    m: int, n: int, terms: int, lanes: int, rows: int, vectors: int, reading: float, begin: float, bits: int
-) -> float:
-    """The same where 512 bits take both of two pipes, and a row's other instructions have twice the time: what large
-    tiles cost is their end, the shorter the sums the more. Small tiles have it beside the next one's products."""
-    tiles, panels, parts = -(-m // rows), -(-n // (lanes * vectors)), max(1, bits // 256)
-    height = m / tiles
-    arithmetic = height * vectors * parts / 2
-    loads = LOAD * (height + vectors * parts)
-    one = max(arithmetic, loads, LATENCY, vectors * reading)
-    end = END * max(0.0, arithmetic - FILLING) / max(1, terms)
-    return tiles * panels * (one + begin + 0.075 * vectors + end)

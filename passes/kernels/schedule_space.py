@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from onnxc.dialects import dims
 from onnxc.passes.kernels import contraction
 from onnxc.passes.kernels.kernel_function import KernelFunction
-from onnxc.passes.kernels.register_tiles import ranked_tiles
+from onnxc.passes.kernels.register_tiles import Product, ranked_tiles
 
 Schedule = dict[str, "int | str"]
 
@@ -36,9 +37,10 @@ def tile_space(
 
     `narrow`: also vectors of half the width: columns that do not fill the wide ones, or CPUs that split them."""
     lanes = first["lanes"]
-    ranked = ranked_tiles(rows, columns, lanes, target, terms, unknown) if lanes > 1 else []
+    product = Product(rows, columns, lanes, terms, unknown=unknown)
+    ranked = ranked_tiles(product, target) if lanes > 1 else []
     other = [first | {"rows": r, "vectors": v} for r, v in ranked[:TILES]]
-    half = ranked_tiles(rows, columns, lanes // 2, target, terms, unknown)[:2] if narrow and lanes >= 8 else []
+    half = ranked_tiles(replace(product, lanes=lanes // 2), target)[:2] if narrow and lanes >= 8 else []
     halves = [first | {"rows": r, "vectors": v, "lanes": lanes // 2} for r, v in half]
     tiles, narrower = ([regrouped(first, s) for s in found] for found in (other, halves))
     return distinct(first, interleaved(tiles, blocks(first), narrower))
@@ -83,7 +85,8 @@ def other_loops(
     outermost where there are several `groups` of rows, and steps of several terms. All but one with `first`'s tile."""
     found = []
     if contraction.has_costly_epilogue(kernel):
-        ranked = ranked_tiles(rows, columns, first["lanes"], target, terms)[:2] if first["lanes"] > 1 else []
+        product = Product(rows, columns, first["lanes"], terms)
+        ranked = ranked_tiles(product, target)[:2] if first["lanes"] > 1 else []
         found += [regrouped(first, first | {"rows": r, "vectors": v, "apart": 1}) for r, v in ranked]
     if groups != 1:
         found.append(first | {"order": "columns", "prefetch": 0})

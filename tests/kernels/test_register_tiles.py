@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import onnxc
-from onnxc.passes.kernels.register_tiles import best_tile, tile_registers
+from onnxc.passes.kernels.register_tiles import Product, best_tile, tile_registers
 from onnxc.targets import target_for
 
 SHAPES = {
@@ -59,37 +59,37 @@ def test_vectors_are_narrow_where_wide_ones_are_halved_and_not_filled(columns, l
     """24 filters are three vectors of 8, not one and a half of 16; a whole unit takes as long for either elsewhere."""
     for cpu, widest in (("znver4", lanes), ("emeraldrapids", 16), ("x86-64-v4", 16)):
         target = target_for(cpu, "x86_64")
-        rows, vectors, chosen = best_tile(3136, columns, 16, target, 96)
+        rows, vectors, chosen = best_tile(Product(3136, columns, 16, 96), target)
         assert chosen == widest
         assert tile_registers(rows, vectors, target) <= 32
-        assert best_tile(1, columns, 16, target, 96)[2] == 16  # one row: as many bytes a step as possible
-        assert best_tile(3136, columns, 16, target, 96, panel=128)[2] == 16  # they lie there already
+        assert best_tile(Product(1, columns, 16, 96), target)[2] == 16  # one row: as many bytes a step as possible
+        assert best_tile(Product(3136, columns, 16, 96, panel=128), target)[2] == 16  # they lie there already
         if cpu == "znver4":
-            assert [best_tile(rows, columns, 16, target, 96, panel=24)[2] for rows in (1, 3136)] == [8, 8]
-    assert best_tile(3136, columns, 8, target_for("x86-64-v3", "x86_64"), 96)[2] == 8
+            assert [best_tile(Product(rows, columns, 16, 96, panel=24), target)[2] for rows in (1, 3136)] == [8, 8]
+    assert best_tile(Product(3136, columns, 8, 96), target_for("x86-64-v3", "x86_64"))[2] == 8
 
 
 def test_narrow_vectors_make_wide_tiles_or_none():
     """A tile of one narrow vector loads as much as it multiplies: 13×1 over 7² took 1.17 of the time of 3×7."""
     zen = target_for("znver4", "x86_64")
-    assert best_tile(128, 49, 16, zen, 128) == (3, 7, 8)
-    assert best_tile(784, 88, 16, zen, 24)[2] == 16
-    assert best_tile(128, 49, 16, zen, 512, 1 << 16, 2)[2] == 16  # two vectors at most
+    assert best_tile(Product(128, 49, 16, 128), zen) == (3, 7, 8)
+    assert best_tile(Product(784, 88, 16, 24), zen)[2] == 16
+    assert best_tile(Product(128, 49, 16, 512, most=2), zen)[2] == 16  # two vectors at most
 
 
 @pytest.mark.parametrize("rows, columns, terms", [(12544, 96, 16), (197, 768, 192), (49, 960, 160), (1024, 1024, 1024)])
 def test_tiles_are_small_where_wide_vectors_are_halved(rows, columns, terms):
     """Eight products of a halved vector hide the latency of one; elsewhere it takes sixteen or more."""
     zen, emerald = (target_for(cpu, "x86_64") for cpu in ("znver4", "emeraldrapids"))
-    height, vectors, _ = best_tile(rows, columns, 16, zen, terms)
+    height, vectors, _ = best_tile(Product(rows, columns, 16, terms), zen)
     assert vectors == 1 and 7 <= height <= 14
-    wide = best_tile(rows, columns, 16, emerald, terms)
+    wide = best_tile(Product(rows, columns, 16, terms), emerald)
     assert wide[0] * wide[1] >= 24
-    assert best_tile(rows, columns, 16, zen, terms, pointers=True) == wide
+    assert best_tile(Product(rows, columns, 16, terms, pointers=True), zen) == wide
 
 
 @pytest.mark.parametrize("width", [7, 14, 28, 56, 112])
 def test_tiles_end_with_rows_of_the_image_where_wide_vectors_are_halved(width):
     for columns in (24, 96, 160):
-        height, _, _ = best_tile(width * width, columns, 16, target_for("znver4", "x86_64"), 144, period=width)
+        height, _, _ = best_tile(Product(width * width, columns, 16, 144, period=width), target_for("znver4", "x86_64"))
         assert width % height == 0
