@@ -62,6 +62,13 @@ class AttributeSpec:
     default: object
 
 
+#: types that older versions of an operator have and today's has not: nodes of those opsets keep them
+OLDER_TYPES = dict.fromkeys(
+    ("ReduceLogSum", "ReduceLogSumExp"),
+    frozenset(f"tensor({integer})" for integer in ("int32", "int64", "uint32", "uint64")),
+)
+
+
 @dataclass(frozen=True)
 class Signature:
     """What the schema says of one operator."""
@@ -158,7 +165,10 @@ def _derive(name: str, schema: OpSchema) -> Signature:
         inputs=tuple(_formal(p) for p in schema.inputs),
         outputs=tuple(_formal(p) for p in schema.outputs),
         attributes={key: _attribute(a) for key, a in schema.attributes.items()},
-        type_variables={c.type_param_str: frozenset(c.allowed_type_strs) for c in schema.type_constraints},
+        type_variables={
+            c.type_param_str: frozenset(c.allowed_type_strs) | OLDER_TYPES.get(name, frozenset())
+            for c in schema.type_constraints
+        },
         arity=(schema.min_input, schema.max_input),
         results=(schema.min_output, schema.max_output),
         schema=schema,
