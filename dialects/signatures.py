@@ -63,7 +63,7 @@ class AttributeSpec:
 
 
 #: types that older versions of an operator have and today's has not: nodes of those opsets keep them
-OLDER_TYPES = dict.fromkeys(
+OLDER_TYPES: dict[str, frozenset[str]] = dict.fromkeys(
     ("ReduceLogSum", "ReduceLogSumExp"),
     frozenset(f"tensor({integer})" for integer in ("int32", "int64", "uint32", "uint64")),
 )
