@@ -239,9 +239,8 @@ def cpu_names(arch: str) -> list[str]:
 
 def _show_builtin(arch: str, cpu: str) -> CompletedProcess[str]:
     command = [zig_binary(), "build-obj", "--show-builtin", "-target", f"{arch}-linux-gnu", f"-mcpu={cpu}"]
-    with (
-        temporary_folder() as folder
-    ):  # zig opens caches even for this, and there may be no home that can be written to
+    # zig opens caches even for this, and there may be no home that can be written to
+    with temporary_folder() as folder:
         caches = {"ZIG_GLOBAL_CACHE_DIR": str(folder), "ZIG_LOCAL_CACHE_DIR": str(folder)}
         done = run_program(command, variables=caches)
     if done.returncode and "available CPUs" not in done.stderr:
