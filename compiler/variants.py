@@ -202,7 +202,9 @@ def _unknown(text: str, dim: str, places: Mapping[str, tuple[str, int]], inputs:
     if dim in fixed:
         return _wrong(text, f"dim '{dim}' is fixed to {fixed[dim]}")
     known = list(dict.fromkeys(name for name, _ in places.values()))
-    hint = f"its free dims are {', '.join(known)}" if known else "all its dims are fixed"
+    hint = f"its free dims are {', '.join(known)}" if known else "all its dims are fixed, by the model or by --dim"
+    if re.search(r"%\s*[0-9]+\Z", dim):
+        hint = f"{SYNTAX}: a remainder is 0"
     return _wrong(text, f"the model has no free dim '{dim}'", hint)
 
 

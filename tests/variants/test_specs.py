@@ -57,7 +57,11 @@ def test_a_name_of_two_lines() -> None:
         ("batch=x", "'batch=x' is no condition"),
         ("batch=-1", "'batch=-1' is no condition"),
         ("batch=1..", "'batch=1..' is no condition"),
-        ("h%32=1", "the model has no free dim 'h%32'"),
+        (
+            "h%32=1",
+            "the model has no free dim 'h%32' (hint: conditions are NAME=V, NAME=L..H or NAME%M=0, with commas "
+            "between them: a remainder is 0)",
+        ),
         ("h%0=0", "says nothing"),
         ("h%1=0", "says nothing"),
         ("h=9..5", "the range 9..5 is empty"),
@@ -96,7 +100,7 @@ def test_a_name_that_is_a_place() -> None:
 
 
 def test_no_free_dim() -> None:
-    with pytest.raises(OnnxcError, match="all its dims are fixed"):
+    with pytest.raises(OnnxcError, match="all its dims are fixed, by the model or by --dim"):
         find_variants([read_spec("n=1")], (Value("x", 1, (3,)),))
 
 
