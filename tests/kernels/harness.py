@@ -7,6 +7,7 @@ splits of its extent, which must all give the same bits.
 from __future__ import annotations
 
 import ctypes
+import functools
 import itertools
 import mmap
 import tempfile
@@ -29,7 +30,7 @@ from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.kernel_function import KernelFunction, schedule_attribute
 from onnxc.passes.kernels.kinds import KINDS
 from onnxc.passes.kernels.packing import Packing, set_packed_types
-from onnxc.targets import target_for
+from onnxc.targets import Target, target_for
 
 Schedule = Mapping[str, int | str]
 FENCE = 64  # bytes around every result that a kernel must leave alone
@@ -48,6 +49,7 @@ class CompiledKernel:
     packings: list[Packing]
     schedule: dict
     llvm_ir: str
+    target: Target
 
     def bind(self, inputs: Sequence[np.ndarray], values: Mapping[str, int] | None = None) -> dict[str, int]:
         """Values of the symbols: those that are a dim of an input by themselves or times a number, and the given ones."""
@@ -77,6 +79,7 @@ class CompiledKernel:
         ranges: Sequence[tuple[int, int]] | None = None,
     ) -> int:
         """Calls the kernel for each range (default: the whole extent); returns the status."""
+        assert runs_here(self.target), f"this machine has no {self.target}: only compile for it"
         status = np.zeros(1, np.int32)
         pointers = [a.ctypes.data for a in [*arrays, *outputs]] + ([status.ctypes.data] if self.failures else [])
         slots = [*pointers, *(bound[s] for s in self.symbols)]
@@ -183,8 +186,21 @@ def compile_kernel(
             packings,
             chosen,
             llvm_ir,
+            target,
         )
     return compiled
+
+
+@functools.cache
+def runs_here(target: Target) -> bool:
+    """Whether this machine has what code for `target` may use."""
+    return set(target.features) <= set(target_for("native").features)
+
+
+@functools.cache
+def widest() -> str:
+    """The name of a CPU with vectors as wide as this machine has, at most 512 bits."""
+    return next(cpu for cpu in ("x86-64-v4", "x86-64-v3", "native") if runs_here(target_for(cpu)))
 
 
 def _load(code: bytes, name: str) -> ctypes._CFuncPtr:

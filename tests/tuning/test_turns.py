@@ -207,8 +207,8 @@ def test_tasks(tmp_path: Path, form: str, threads: int, monkeypatch: pytest.Monk
     (task,) = turn_tasks(lowered)
     assert {name: str(function) for name, function in lowered.functions.items()} == before
     assert task.what == "turns" and task.signature.startswith("turns(conv(f32[1,20,20,8]")
-    assert [c.choice["turns"] for c in task.candidates] == [[], [0, 1], [0], [1]]
-    assert [sorted(c.turns) for c in task.candidates] == [[0], [], [1], [0]]
+    ways = {tuple(c.choice["turns"]): sorted(c.turns) for c in task.candidates}
+    assert ways == {(): [0], (0, 1): [], (0,): [1], (1,): [0]} and len(task.candidates) == len(ways)
     folder = tmp_path / "bundle"
     BundleWriter(CompilePool(target_for("native")), threads, 0, form).write(folder, [Portion(task, range(4))])
     if form == "program":
