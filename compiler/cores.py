@@ -1,7 +1,8 @@
 """Says what one core of a CPU reaches, by LLVM's name of the CPU: what estimates between algorithms go by.
 
 Multiply-adds a cycle and caches are what is published of each core, clocks are usual ones under load. Only
-emeraldrapids and znver4 were measured (docs/performance.md); rates from caches and memory are those of the nearer one.
+emeraldrapids, znver4 and znver3 were measured (docs/performance.md); rates from caches and memory are those of the
+nearer one.
 Of cores that are sold with several sizes the smaller usual one; of an L2 that several cores share, a core's part.
 Sources, beside the optimization guides of Intel, AMD and Arm and Agner Fog's "The microarchitecture of Intel, AMD and
 VIA CPUs":
@@ -27,7 +28,9 @@ class Core:
     far, memory   bytes that a core reads in a nanosecond from the cache behind L2, and from memory
     halves   whether 512-bit vectors take two pipes of 256 bits at once ("Software Optimization Guide for the AMD Zen4
              Microarchitecture", 57647), so that code with narrow ones does as much; only for cores that were measured
-    reads_ahead   whether hardware brings a stream so early that asking for it costs more than it gains
+    reads_ahead   whether hardware brings streams so early that asking for them costs more than it gains
+    streams_memory   whether it brings a single stream from memory so
+    near_l3   whether what lies in L3 comes so soon that long chains of kernels that take turns gain little
     """
 
     fma_bits: int
@@ -38,6 +41,8 @@ class Core:
     memory: float
     halves: bool = False
     reads_ahead: bool = False
+    streams_memory: bool = False
+    near_l3: bool = False
 
     @property
     def gigaflops(self) -> float:
@@ -52,11 +57,9 @@ def _core(
     l2: int,
     far: float = 28,
     memory: float = 14,
-    *,
-    halves: bool = False,
-    reads_ahead: bool = False,
+    **measured: bool,
 ) -> Core:
-    return Core(fma_bits, gigahertz, l1 << 10, l2 << 10, far, memory, halves, reads_ahead)
+    return Core(fma_bits, gigahertz, l1 << 10, l2 << 10, far, memory, **measured)
 
 
 # A CPU of which only the level or the architecture is known: as wide as most of those sold, the smallest usual caches
@@ -71,13 +74,13 @@ _KINDS: tuple[tuple[Core, str], ...] = (
     (_core(1024, 2.7, 32, 1024), "skylake-avx512 skx cascadelake cooperlake"),
     (_core(1024, 2.7, 48, 1280), "icelake-server"),
     (_core(1024, 2.7, 48, 2048), "sapphirerapids emeraldrapids graniterapids graniterapids-d diamondrapids"),
-    (_core(1024, 3.7, 48, 1024, 53, 29, reads_ahead=True), "znver5"),
+    (_core(1024, 3.7, 48, 1024, 53, 29, reads_ahead=True, near_l3=True), "znver5"),
     # one of 512, or two of 256
     (_core(512, 3.0, 32, 256), "cannonlake"),
     (_core(512, 3.5, 48, 512), "icelake-client rocketlake"),
     (_core(512, 3.5, 48, 1280), "tigerlake"),
-    (_core(512, 3.7, 32, 1024, 53, 29, halves=True, reads_ahead=True), "znver4"),
-    (_core(512, 3.3, 32, 512, 53, 29, reads_ahead=True), "znver2 znver3"),
+    (_core(512, 3.7, 32, 1024, 53, 29, halves=True, reads_ahead=True, near_l3=True), "znver4"),
+    (_core(512, 3.3, 32, 512, 53, 29, streams_memory=True, near_l3=True), "znver2 znver3"),
     (_core(512, 3.0, 32, 256), "haswell broadwell skylake"),
     (_core(512, 3.5, 48, 1280), "alderlake"),
     (_core(512, 3.5, 48, 2048), "raptorlake meteorlake"),
@@ -86,7 +89,7 @@ _KINDS: tuple[tuple[Core, str], ...] = (
     # four of 128
     (_core(512, 2.5, 32, 1024), "clearwaterforest"),
     # two of 128 in one cycle, whatever vectors code has
-    (_core(256, 3.3, 32, 512, 53, 29, reads_ahead=True), "znver1"),
+    (_core(256, 3.3, 32, 512, 53, 29, streams_memory=True, near_l3=True), "znver1"),
     (_core(256, 2.5, 32, 512), "gracemont"),
     (_core(256, 2.5, 32, 1024), "sierraforest grandridge"),
     # NEON: four pipes, two, one

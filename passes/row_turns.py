@@ -27,7 +27,7 @@ from onnxc.passes.overrides import ALWAYS, APART, NEVER, asked, overrides
 
 LARGE = 2  # what takes more than this part of L2 is read from L3: it was followed there by what else was written
 ROOM = 2  # the part of L2 that a thread's buffers and all weights may take
-ROOM_OF_MORE = 8  # of three kernels and more, where hardware reads ahead (`usual_cuts`)
+ROOM_OF_MORE = 8  # of three kernels and more, where L3 is near (`usual_cuts`)
 WORD = 8
 
 
@@ -162,11 +162,11 @@ def groups_of(chain: Chain, after: Sequence[int], l2: int) -> list[tuple[Chain, 
 def usual_cuts(chain: Chain, target: Any) -> tuple[int, ...]:
     """The calls after which a chain falls apart where nothing has been measured.
 
-    A core that `reads_ahead` has what lies in L3 soon enough, and gains by long chains only where little waits in L2:
-    on Zen 4 (1 MB), with the first kernel apart, an inverted residual of 24 and 144 channels over 56² takes 0.93 of the
-    time, a face detector 0.91, mobilenetv2 0.99.
+    A core with L3 near has what lies there soon enough, and gains by long chains only where little waits in L2: on
+    Zen 4 (1 MB), with the first kernel apart, an inverted residual of 24 and 144 channels over 56² takes 0.93 of the
+    time, a face detector 0.91, mobilenetv2 0.99; on Zen 3 (0.5 MB) mobilenetv2 0.93.
     """
-    if not target.core.reads_ahead or any(turn.wanted for turn in chain):
+    if not target.core.near_l3 or any(turn.wanted for turn in chain):
         return ()
     first = 0
     while len(chain) - first > 2 and _plan_of(chain[first:], target.l2_bytes, ROOM_OF_MORE) is None:

@@ -26,7 +26,8 @@ def prefetch_distance(tiles: int, rows: int, row_bytes: int, kernel: KernelFunct
 
     Two tiles are half of the time in a panel that is near already, and on a core that `reads_ahead` the other half's
     stream is better asked for far ahead than by shares of the next panel (Zen 4, 2 tiles of 8 rows: 36 products of 256²
-    0.80 of the time, 768×3072 0.87, 4096² 0.83, in L2 1.00; 2 tiles of 14 rows 1.00; 3 and 4 tiles 0.87 to 1.02).
+    0.80 of the time, 768×3072 0.87, 4096² 0.83, in L2 1.00; 2 tiles of 14 rows 1.00; 3 and 4 tiles 0.87 to 1.02). On
+    Zen 3 that takes 1.3 of the time, 2 tiles of 4 rows of 4096² and 768×3072.
     """
     if tiles == 2 and target.core.reads_ahead:
         return 2 * EARLY
@@ -36,13 +37,15 @@ def prefetch_distance(tiles: int, rows: int, row_bytes: int, kernel: KernelFunct
 def stream_distance(rows: int, row_bytes: int, kernel: KernelFunction, target) -> int:
     """How many rows of a panel, of `row_bytes` each, ahead one tile of `rows` rows asks for weights that it reads once.
 
-    The hardware sees streams. With one row what comes from memory gains 10 to 20 % by being asked for 4 KB earlier;
-    from L2 and L3 that costs as much. A core that `reads_ahead` loses 10 to 40 % with 2 to 6 rows, from L3 and from
-    memory; but where multiply-adds take nearly as long as reading from memory it is late by itself (Zen 4, 4096²: 8
-    rows at 69 % of reading, 88 to 94 % asked for early; 13 rows 1.5 times as fast).
+    The hardware sees streams. With one row what comes from memory gains 10 to 20 % by being asked for 4 KB earlier, but
+    costs as much from L2 and L3, and where the core `streams_memory` (Zen 3: 4096² takes 3.5 ms unasked, 4.2 to 4.5
+    asked for 2, 4 or 8 KB earlier; 24 products of 768×3072 0.85 of the time, 12 of 1024² 0.82). A core that
+    `reads_ahead` loses 10 to 40 % with 2 to 6 rows, from L3 and from memory; but where multiply-adds take nearly as long
+    as reading from memory it is late by itself (Zen 4, 4096²: 8 rows at 69 % of reading, 88 to 94 % asked for early; 13
+    rows 1.5 times as fast).
     """
     if rows == 1:
-        return STREAM_BYTES // row_bytes if kernel.streams_weights else 0
+        return STREAM_BYTES // row_bytes if kernel.streams_weights and not target.core.streams_memory else 0
     if target.core.reads_ahead:
         return EARLY if rows * target.core.memory >= BUSY * 2 * target.core.gigaflops else 0
     return 32 if rows > 4 else 16

@@ -14,7 +14,7 @@ from onnxc.passes.kernels import contraction, matmul, prefetching
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.targets import target_for
 
-CPUS = ["znver4", "emeraldrapids", "haswell"]
+CPUS = ["znver4", "znver3", "emeraldrapids", "haswell"]
 modules: list[ir.Module] = []  # alive as long as their kernels
 
 
@@ -60,13 +60,23 @@ def test_a_core_that_reads_ahead_is_asked_where_multiply_adds_bind():
     assert found["prefetch"] == 16
 
 
+def test_one_row_asks_for_what_comes_from_memory_where_hardware_does_not():
+    product = kernel(1, 4096, 4096, 1)
+    assert not any(matmul.choose(product, target_for(cpu, "x86_64"))["prefetch"] for cpu in CPUS)
+    product.func.attributes["kernel.streams_weights"] = ir.UnitAttr.get()
+    found = [matmul.choose(product, target_for(cpu, "x86_64"))["prefetch"] > 0 for cpu in CPUS]
+    assert found == [cpu != "znver3" for cpu in CPUS]
+
+
 def test_two_tiles_ask_far_ahead_of_a_core_that_reads_ahead():
     """More ask for shares of the next panel, on any core."""
     found = {(cpu, rows): matmul.choose(kernel(rows, 768, 3072, 1), target_for(cpu, "x86_64"))
-             for cpu in ("znver4", "emeraldrapids") for rows in (16, 28, 32)}  # fmt: skip
+             for cpu in ("znver4", "znver3", "emeraldrapids") for rows in (8, 16, 28, 32)}  # fmt: skip
     two = {key for key, s in found.items() if s["group"] == 2}
-    assert two >= {("znver4", 16), ("emeraldrapids", 16)} and len(two) < len(found)
+    assert two >= {("znver4", 16), ("znver3", 8), ("emeraldrapids", 16)} and len(two) < len(found)
     for (cpu, rows), schedule in found.items():
+        if schedule["group"] == 1:
+            continue
         far = cpu == "znver4" and (cpu, rows) in two
         assert schedule["prefetch"] == (2 * prefetching.EARLY if far else 1)
 
