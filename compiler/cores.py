@@ -57,9 +57,9 @@ def _core(
     l2: int,
     far: float = 28,
     memory: float = 14,
-    **measured: bool,
+    **flags: bool,
 ) -> Core:
-    return Core(fma_bits, gigahertz, l1 << 10, l2 << 10, far, memory, **measured)
+    return Core(fma_bits, gigahertz, l1 << 10, l2 << 10, far, memory, **flags)
 
 
 # A CPU of which only the level or the architecture is known: as wide as most of those sold, the smallest usual caches

@@ -40,9 +40,9 @@ def stream_distance(rows: int, row_bytes: int, kernel: KernelFunction, target) -
     The hardware sees streams. With one row what comes from memory gains 10 to 20 % by being asked for 4 KB earlier, but
     costs as much from L2 and L3, and where the core `streams_memory` (Zen 3: 4096² takes 3.5 ms unasked, 4.2 to 4.5
     asked for 2, 4 or 8 KB earlier; 24 products of 768×3072 0.85 of the time, 12 of 1024² 0.82). A core that
-    `reads_ahead` loses 10 to 40 % with 2 to 6 rows, from L3 and from memory; but where multiply-adds take nearly as long
-    as reading from memory it is late by itself (Zen 4, 4096²: 8 rows at 69 % of reading, 88 to 94 % asked for early; 13
-    rows 1.5 times as fast).
+    `reads_ahead` loses 10 to 40 % with 2 to 6 rows, from L3 and from memory; but where multiply-adds take nearly as
+    long as reading from memory it is late by itself (Zen 4, 4096²: 8 rows at 69 % of reading, 88 to 94 % asked for
+    early; 13 rows 1.5 times as fast).
     """
     if rows == 1:
         return STREAM_BYTES // row_bytes if kernel.streams_weights and not target.core.streams_memory else 0
