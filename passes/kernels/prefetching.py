@@ -37,15 +37,17 @@ def prefetch_distance(tiles: int, rows: int, row_bytes: int, kernel: KernelFunct
 def stream_distance(rows: int, row_bytes: int, kernel: KernelFunction, target) -> int:
     """How many rows of a panel, of `row_bytes` each, ahead one tile of `rows` rows asks for weights that it reads once.
 
-    The hardware sees streams. With one row what comes from memory gains 10 to 20 % by being asked for 4 KB earlier, but
-    costs as much from L2 and L3, and where the core `streams_memory` (Zen 3: 4096² takes 3.5 ms unasked, 4.2 to 4.5
-    asked for 2, 4 or 8 KB earlier; 24 products of 768×3072 0.85 of the time, 12 of 1024² 0.82). A core that
-    `reads_ahead` loses 10 to 40 % with 2 to 6 rows, from L3 and from memory; but where multiply-adds take nearly as
-    long as reading from memory it is late by itself (Zen 4, 4096²: 8 rows at 69 % of reading, 88 to 94 % asked for
-    early; 13 rows 1.5 times as fast).
+    The hardware sees streams. With one row what comes from memory gains 10 to 20 % by being asked for 4 KB earlier;
+    from L2 and L3 that costs as much. A core that `streams_memory` loses by that with one row and two (Zen 3: 1 × 4096²
+    takes 3.5 ms unasked, 4.2 to 4.5 asked for 2, 4 or 8 KB earlier, 24 products of 768×3072 0.85 of the time unasked;
+    2 rows 0.87 to 0.92). One that `reads_ahead` loses 10 to 40 % with 2 to 6 rows, from L3 and from memory; but where
+    multiply-adds take nearly as long as reading from memory it is late by itself (Zen 4, 4096²: 8 rows at 69 % of
+    reading, 88 to 94 % asked for early; 13 rows 1.5 times as fast).
     """
+    if rows <= 2 and target.core.streams_memory:
+        return 0
     if rows == 1:
-        return STREAM_BYTES // row_bytes if kernel.streams_weights and not target.core.streams_memory else 0
+        return STREAM_BYTES // row_bytes if kernel.streams_weights else 0
     if target.core.reads_ahead:
         return EARLY if rows * target.core.memory >= BUSY * 2 * target.core.gigaflops else 0
     return 32 if rows > 4 else 16
