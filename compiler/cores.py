@@ -29,7 +29,7 @@ class Core:
     halves   whether 512-bit vectors take two pipes of 256 bits at once ("Software Optimization Guide for the AMD Zen4
              Microarchitecture", 57647), so that code with narrow ones does as much; only for cores that were measured
     reads_ahead   whether hardware brings streams so early that asking for them costs more than it gains
-    streams_memory   whether it brings a stream so that one or two rows are multiplied with
+    streams_memory   the same of weights that one row or two are multiplied with
     near_l3   whether what lies in L3 comes so soon that long chains of kernels that take turns gain little
     """
 
