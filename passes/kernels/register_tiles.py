@@ -29,7 +29,8 @@ BEGIN_IN_SET = 7  # the same where all rows lie in one set of L1: narrow panels 
 # Where wide vectors are halved, fitted to 25 products and 1×1 convolutions with 17 to 55 tiles each on Zen 4:
 FILLING = 8  # cycles of a term's products that hide a tile's end: it then runs beside the next tile's products
 END = 4  # cycles at a tile's end for each further one
-LOAD = 0.6  # cycles of a load of a vector or broadcast: 13×1 of 8 lanes, one a multiply-add, took 8.6 a term
+LOAD = 0.6  # cycles of a load of a vector or broadcast: 13×1 of 8 lanes, one a multiply-add, took 8.6 a term; so on
+# Zen 3 with AVX2, where 1×1 of 128 channels over 7² takes 57 µs in tiles of 13×1 and 34 in those of 6×2
 UNEVEN = 1.03  # what it may cost that tiles do not go over the ends of an image's rows
 WORTH_NARROWING = 0.95  # of the columns that wide vectors compute: narrow ones take more instructions
 
@@ -192,7 +193,8 @@ class _Estimates:
         """Cycles for a term of one tile: the largest of arithmetic, loads, latency, and reading B, and beginning its
         row."""
         arithmetic = height * vectors / 2
-        loads = (height + vectors) / 2
+        load = LOAD if self.target.vector_bits == 256 else 0.5
+        loads = load * (height + vectors)
         return max(arithmetic, loads, LATENCY, reading) + self.begin + 0.15 * arithmetic / height + 0.3
 
     def _cycles_in_halves(self, height: float, vectors: int, reading: float) -> float:
