@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from math import erf
 
 import numpy as np
@@ -34,7 +35,7 @@ def matmul(rows, columns, mcpu="native"):
 def test_a_multiple_of_rows_has_no_tile_left_over(cpu, shorter):
     free, known = matmul("M", 48, cpu), matmul("64*m", 48, cpu)
     assert 64 % known.schedule["rows"] == 0
-    assert 2 * loops(known.llvm_ir) <= loops(free.llvm_ir)
+    assert loops(known.llvm_ir) < loops(free.llvm_ir) // 2 + (shorter < 2)
     assert shorter * len(known.llvm_ir) < len(free.llvm_ir)
 
 
@@ -48,8 +49,9 @@ def test_matmul_of_a_multiple_of_rows(height):
     assert result.tobytes() == free(x, w)[0].tobytes()
 
 
-@pytest.mark.parametrize("cpu", CPUS)
-@pytest.mark.parametrize("limit", [4, 8, 32])
+@pytest.mark.parametrize(
+    ("limit", "cpu"), [*itertools.product((4, 8, 32), CPUS), (64, "znver4"), (64, "emeraldrapids")]
+)
 def test_a_limit_of_the_rows_chooses_the_tile(limit, cpu):
     free, known = matmul("M", 48, cpu), matmul(f"m:0..{limit}", 48, cpu)
     assert known.schedule["rows"] <= limit
