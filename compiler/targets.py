@@ -19,7 +19,7 @@ from subprocess import CompletedProcess
 
 import llvmlite.binding as llvm
 
-from onnxc.cores import Core, core_of
+from onnxc.cores import CORES, Core, core_of
 from onnxc.errors import CompilerBug, OnnxcError
 from onnxc.leftovers import run_program, temporary_folder
 from onnxc.zig import zig_binary
@@ -171,7 +171,21 @@ def _native(triple: str, arch: str) -> Target:
             exit_code=2,
         )
     detected = {name for name, present in llvm.get_host_cpu_features().items() if present}
-    return _target(triple, "native", llvm.get_host_cpu_name(), _isa_of(arch, detected), *_cache_sizes())
+    isa = _isa_of(arch, detected)
+    return _target(triple, "native", _core_named(arch, llvm.get_host_cpu_name(), isa), isa, *_cache_sizes())
+
+
+def _core_named(arch: str, name: str, isa: tuple[str, ...]) -> str:
+    """LLVM's name of this machine's core: `name`, which LLVM took from the CPU's model number, if that core has `isa`.
+
+    Hypervisors give other model numbers than the hardware's: one with AMX calls itself a Rocket Lake, which has half as
+    many multiply-adds. Then the first core of the same maker that has just these instructions, if there is one.
+    """
+    named = cpu_features(arch, name)
+    if arch != "x86_64" or named is None or set(isa) <= set(_isa_of(arch, named)):
+        return name
+    same_maker = (other for other in CORES if other.startswith("znver") == name.startswith("znver"))
+    return next((other for other in same_maker if _isa_of(arch, cpu_features(arch, other) or frozenset()) == isa), name)
 
 
 def _named(triple: str, arch: str, cpu: str) -> Target:

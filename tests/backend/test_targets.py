@@ -5,6 +5,7 @@ import platform
 
 import pytest
 
+from onnxc import targets
 from onnxc.emit_object import emit
 from onnxc.errors import OnnxcError
 from onnxc.targets import BASELINE, ISA, PORTABLE, cpu_features, cpu_names, target_for
@@ -20,6 +21,27 @@ def test_portable_default():
     assert {"avx2", "fma", "f16c", "bmi2"} <= set(target.features)
     arm = target_for(None, "aarch64")
     assert (arm.cpu, arm.vector_bits, arm.vector_registers, arm.has_fma) == ("armv8-a", 128, 32, True)
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="model numbers of x86-64")
+@pytest.mark.parametrize(
+    ("named", "has", "core"),
+    [
+        ("rocketlake", "sapphirerapids", "sapphirerapids"),  # as a hypervisor names a Granite Rapids
+        ("haswell", "skylake-avx512", "skylake-avx512"),
+        ("znver1", "znver4", "znver4"),
+        ("sapphirerapids", "haswell", "sapphirerapids"),  # with some instructions hidden
+        ("rocketlake", "rocketlake", "rocketlake"),
+        ("goldmont", "goldmont", "goldmont"),
+    ],
+)
+def test_native_under_a_foreign_model_number(monkeypatch, named, has, core):
+    """Instructions that the CPU of this name does not have show that it is another one."""
+    detected = dict.fromkeys(cpu_features("x86_64", has), True)
+    monkeypatch.setattr(targets.llvm, "get_host_cpu_name", lambda: named)
+    monkeypatch.setattr(targets.llvm, "get_host_cpu_features", lambda: detected)
+    target = target_for("native")
+    assert (target.cpu, target.tune, target.isa) == ("native", core, target_for(has, "x86_64").isa)
 
 
 def test_native_features_are_those_of_this_cpu():
