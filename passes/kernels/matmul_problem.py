@@ -73,9 +73,13 @@ class Matmul:
         batch_a = bool(op.attr("transBatchA", 0)) if op.name == "microsoft.FusedMatMul" else False
         batch_b = bool(op.attr("transBatchB", 0)) if op.name == "microsoft.FusedMatMul" else False
         position = kernel.operands.index(op.operands[1]) if op.operands[1] in kernel.operands else -1
-        b_rank = len(Tensor.of(op.operands[1].type).shape) - (1 if kernel.packed else 0)
+        b_shape = Tensor.of(op.operands[1].type).shape
+        staggered = kernel.packed and position not in kernel.constants  # A: rows have elements behind them
+        b_rank = len(b_shape) - (1 if kernel.packed and not staggered else 0)
         has_m = len(a.shape) > 1
         k = a.shape[_axes(len(a.shape), trans_a, batch_a)[-1]]
+        if staggered:
+            k = b_shape[_axes(b_rank, trans_b, batch_b)[-2]]
         has_n = b_rank > 1
         n = result.shape[-1] if has_n else 1
         lead = result.shape[: len(result.shape) - has_m - has_n]

@@ -258,7 +258,7 @@ def test_few_rows_have_the_bits_of_many(a, b, mcpu):
 @pytest.mark.parametrize("mcpu", ["native", "x86-64-v3"])
 @pytest.mark.parametrize("terms, elem", [(8, "f32"), (600, "f32"), (70, "f16"), (33, "f64"), (21, "i32")])
 def test_b_turned_has_the_bits_of_b_as_it_is(terms, elem, mcpu):
-    """Its squares are turned in registers where rows are few or only a run tells how many there are."""
+    """Its squares are turned in registers."""
     rng = np.random.default_rng(10)
     x, w = numbers(rng, (30, terms), elem), numbers(rng, (terms, 53), elem)
     (expected,) = run(

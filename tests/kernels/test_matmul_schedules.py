@@ -19,13 +19,13 @@ modules: list[ir.Module] = []  # alive as long as their kernels
 
 
 def kernel(rows: int | str, terms: int, columns: int, constant: int) -> KernelFunction:
-    """A product whose operand `constant` is one; rows of another number than an integer are free."""
+    """A product whose operand `constant` is one (-1: none); rows of another number than an integer are free."""
     free = not isinstance(rows, int)
     m, tail = ("?", f', ["{rows}", {{}}]') if free else (rows, "")
     x, y = f"tensor<{m}x{terms}xf32{tail.format(terms)}>", f"tensor<{m}x{columns}xf32{tail.format(columns)}>"
-    w = f"tensor<{terms}x{columns}xf32>"
+    w, constants = f"tensor<{terms}x{columns}xf32>", "" if constant < 0 else f": {constant}"
     text = f"""func.func private @k(%x: {x}, %w: {w}) -> {y}
-        attributes {{kernel.kind = "matmul", kernel.root = "onnx.MatMul", kernel.constants = array<i64: {constant}>}} {{
+        attributes {{kernel.kind = "matmul", kernel.root = "onnx.MatMul", kernel.constants = array<i64{constants}>}} {{
       %0 = "onnx.MatMul"(%x, %w) : ({x}, {w}) -> {y}
       return %0 : {y} }}"""
     modules.append(ir.Module.parse(text))
@@ -141,3 +141,15 @@ def test_rows_of_b_in_place_that_lie_far_apart_are_read_in_long_pieces(cpu):
 def test_rows_of_b_in_place_that_lie_close_are_one_stream():
     found = matmul.choose(kernel(12, 64, 49, 0), target_for("znver4", "x86_64"))
     assert (found["rows"], found["vectors"], found["lanes"]) == (3, 7, 8)
+
+
+@pytest.mark.parametrize(
+    ("cpu", "rows", "columns", "copied"),
+    [
+        *(("emeraldrapids", 16, 1024, 0), ("emeraldrapids", 20, 1024, 1), ("emeraldrapids", 12, 256, 0)),
+        *(("haswell", 8, 1024, 0), ("haswell", 14, 1024, 1), ("haswell", 16, 1024, 1), ("haswell", 16, 200, 0)),
+        *(("znver3", 16, 1024, 1), ("znver3", 24, 64, 1), ("emeraldrapids", 24, 64, 1)),
+    ],
+)
+def test_an_input_is_copied_where_many_tiles_would_read_it(cpu, rows, columns, copied):
+    assert matmul.choose(kernel(rows, 1024, columns, -1), target_for(cpu, "x86_64"))["copied"] == copied
