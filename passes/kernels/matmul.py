@@ -11,7 +11,6 @@ import functools
 import numpy as np
 from mlir import ir
 
-from onnxc.dialects import dims
 from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import contraction, prefetching, run_time_tiles, scalars
 from onnxc.passes.kernels import index_math as im
