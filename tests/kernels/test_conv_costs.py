@@ -160,3 +160,13 @@ def test_llvm_knows_the_cores():
     known = {*cpu_names("x86_64"), *cpu_names("aarch64")}
     assert set(CORES) <= known
     assert all(prod((core.fma_bits, core.gigahertz, core.far, core.memory)) > 0 for core in CORES.values())
+
+
+@pytest.mark.parametrize(
+    ("cpu", "side", "channels", "group"),
+    [("znver3", 14, 64, 16), ("znver3", 20, 64, 0), ("znver3", 7, 64, 0), ("znver3", 14, 96, 0)]
+    + [("haswell", 14, 64, 0), ("emeraldrapids", 14, 128, 0)],
+)
+def test_winograd_takes_a_few_tiles_together_where_their_weights_are_near(cpu, side, channels, group):
+    shape = Shape(1, (side, side), (3, 3), channels, channels)
+    assert conv_costs.winograd_group(shape, 4, target_for(cpu, "x86_64")) == group
