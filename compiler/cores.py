@@ -1,8 +1,8 @@
 """Says what one core of a CPU reaches, by LLVM's name of the CPU: what estimates between algorithms go by.
 
 Multiply-adds a cycle and caches are what is published of each core, clocks are usual ones under load. Only
-emeraldrapids, znver4 and znver3 were measured (docs/performance.md); rates from caches and memory are those of the
-nearer one.
+emeraldrapids, graniterapids, znver4 and znver3 were measured (docs/performance.md); rates from caches and memory are
+those of the nearer one.
 Of cores that are sold with several sizes the smaller usual one; of an L2 that several cores share, a core's part.
 Sources, beside the optimization guides of Intel, AMD and Arm and Agner Fog's "The microarchitecture of Intel, AMD and
 VIA CPUs":
@@ -73,7 +73,8 @@ _KINDS: tuple[tuple[Core, str], ...] = (
     # two pipes of 512 bits
     (_core(1024, 2.7, 32, 1024), "skylake-avx512 skx cascadelake cooperlake"),
     (_core(1024, 2.7, 48, 1280), "icelake-server"),
-    (_core(1024, 2.7, 48, 2048), "sapphirerapids emeraldrapids graniterapids graniterapids-d diamondrapids"),
+    (_core(1024, 2.7, 48, 2048), "sapphirerapids emeraldrapids"),
+    (_core(1024, 3.9, 48, 2048, 29, 15.5), "graniterapids graniterapids-d diamondrapids"),
     (_core(1024, 3.7, 48, 1024, 53, 29, reads_ahead=True, near_l3=True), "znver5"),
     # one of 512, or two of 256
     (_core(512, 3.0, 32, 256), "cannonlake"),

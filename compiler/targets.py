@@ -171,21 +171,25 @@ def _native(triple: str, arch: str) -> Target:
             exit_code=2,
         )
     detected = {name for name, present in llvm.get_host_cpu_features().items() if present}
-    isa = _isa_of(arch, detected)
-    return _target(triple, "native", _core_named(arch, llvm.get_host_cpu_name(), isa), isa, *_cache_sizes())
+    tune = _core_named(arch, llvm.get_host_cpu_name(), detected)
+    return _target(triple, "native", tune, _isa_of(arch, detected), *_cache_sizes())
 
 
-def _core_named(arch: str, name: str, isa: tuple[str, ...]) -> str:
-    """LLVM's name of this machine's core: `name`, which LLVM took from the CPU's model number, if that core has `isa`.
+def _core_named(arch: str, name: str, detected: AbstractSet[str]) -> str:
+    """LLVM's name of this machine's core: `name`, which LLVM took from the CPU's model number, if that core has all of
+    the instructions `detected`.
 
     Hypervisors give other model numbers than the hardware's: one with AMX calls itself a Rocket Lake, which has half as
-    many multiply-adds. Then the first core of the same maker that has just these instructions, if there is one.
+    many multiply-adds. Then it is the core of the same maker that has the same instructions and shares most features.
     """
-    named = cpu_features(arch, name)
+    isa, named = _isa_of(arch, detected), cpu_features(arch, name)
     if arch != "x86_64" or named is None or set(isa) <= set(_isa_of(arch, named)):
         return name
-    same_maker = (other for other in CORES if other.startswith("znver") == name.startswith("znver"))
-    return next((other for other in same_maker if _isa_of(arch, cpu_features(arch, other) or frozenset()) == isa), name)
+    other = lambda core: _isa_of(arch, cpu_features(arch, core) or frozenset()) != isa  # noqa: E731
+    same_maker = [core for core in CORES if core.startswith("znver") == name.startswith("znver")]
+    alike = itertools.takewhile(lambda core: not other(core), itertools.dropwhile(other, same_maker))
+    shared = lambda core: len({f.replace("_", "-") for f in cpu_features(arch, core) or ()} & detected)  # noqa: E731
+    return max(alike, key=shared, default=name)
 
 
 def _named(triple: str, arch: str, cpu: str) -> Target:

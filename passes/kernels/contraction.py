@@ -25,6 +25,7 @@ from onnxc.passes.kernels.kernel_function import KernelFunction
 
 BLOCK = 512
 UNITS = 16  # enough for an even split over a few threads
+FEW_TILES = 2  # that stay together, for their panel comes from far: 16 × 256² by weights from L3 take 0.75 of the time
 EVEN = 7  # units at least, where they are odd, that two threads share with 14 % of waiting at most
 TILES = 8  # through a panel at least: reading it again costs more than rows that do not stay in L2 (1.2× at K 3072)
 COSTLY = {"Erf", "Exp", "Gelu", "Mish", "Sigmoid", "Softplus", "Swish", "Tanh"}  # in an epilogue: tens of instructions
@@ -233,8 +234,11 @@ def tiles_a_unit(
     if not isinstance(tiles, int):
         return int(max(1, min(most, units, dims.bounds(tiles)[1])))
     pieces = -(-units // panels) if isinstance(panels, int) and panels else 1
-    if copied and pieces > 1:
-        pieces = 1 if panels % 2 == 0 or panels >= EVEN else 2
+    shared = pieces > 1 and (panels % 2 == 0 or panels >= EVEN)
+    if shared and (copied or tiles <= FEW_TILES):
+        pieces = 1
+    elif copied:
+        pieces = min(pieces, 2)
     group = max(1, min(most, -(-tiles // pieces)))
     return -(-tiles // max(1, -(-tiles // group)))
 
