@@ -175,8 +175,8 @@ def spectra_bytes(points: int, tiles: int, shape: Shape) -> int:
 
 def winograd_group(shape: Shape, tile: int, target: Any) -> int:
     """Tiles that go through all three steps together, weights staying in L2; 0: they are too large. Images of free
-    sizes always have a group, for which larger weights are read anew. Where L3 is near, so have a few tiles, with weights
-    that hardly leave L2: 14² of 64 channels takes 0.8 of the time on Zen 3."""
+    sizes always have a group, for which larger weights are read anew. Where L3 is near, so have a few tiles, with
+    weights that hardly leave L2: 14² of 64 channels takes 0.8 of the time on Zen 3."""
     shape, points = shape.planes, SIZES[tile] ** 2
     tiles, stored = dims.product([-(-d // tile) for d in shape.out]), 4 * points * shape.channels * shape.filters
     room = target.l2_bytes * 3 // 4 - stored
