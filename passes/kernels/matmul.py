@@ -18,7 +18,7 @@ from onnxc.passes.kernels.builder import KernelBuilder
 from onnxc.passes.kernels.contraction import Arithmetic
 from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import MULTIPLY_ADD, READ, KernelFunction, Launch
-from onnxc.passes.kernels.matmul_problem import Grid, Matmul
+from onnxc.passes.kernels.matmul_problem import STAGGER, Grid, Matmul
 from onnxc.passes.kernels.matmul_schedule import MatmulSchedule, choose, staggers
 from onnxc.passes.kernels.matrix_panels import matrix_panels
 from onnxc.passes.kernels.packing import Packing, place_in_panel
@@ -28,7 +28,6 @@ from onnxc.passes.kernels.schedule_space import other_loops, tile_space, with_lo
 __all__ = ["candidates", "choose", "emit", "launch", "packings"]
 
 MANY_STEPS = 1 << 16  # more than ask for results
-STAGGER = 5  # elements between rows of a constant A whose length is a number of lines
 
 
 def candidates(kernel: KernelFunction, target) -> list[dict[str, int | str]]:

@@ -18,6 +18,7 @@ from onnxc.passes.kernels.evaluate import Evaluator, Lanes
 from onnxc.passes.kernels.kernel_function import KernelFunction
 
 Dim = dims.Dim
+STAGGER = 5  # elements between rows of a constant A whose length is a number of lines
 LEAST_TURNED = 8  # terms of B that are turned in registers
 
 
@@ -73,13 +74,10 @@ class Matmul:
         batch_a = bool(op.attr("transBatchA", 0)) if op.name == "microsoft.FusedMatMul" else False
         batch_b = bool(op.attr("transBatchB", 0)) if op.name == "microsoft.FusedMatMul" else False
         position = kernel.operands.index(op.operands[1]) if op.operands[1] in kernel.operands else -1
-        b_shape = Tensor.of(op.operands[1].type).shape
-        staggered = kernel.packed and position not in kernel.constants  # A: rows have elements behind them
-        b_rank = len(b_shape) - (1 if kernel.packed and not staggered else 0)
+        staggered = kernel.packed and position not in kernel.constants  # it is A that is packed
+        b_rank = len(Tensor.of(op.operands[1].type).shape) - (1 if kernel.packed and not staggered else 0)
         has_m = len(a.shape) > 1
-        k = a.shape[_axes(len(a.shape), trans_a, batch_a)[-1]]
-        if staggered:
-            k = b_shape[_axes(b_rank, trans_b, batch_b)[-2]]
+        k = a.shape[_axes(len(a.shape), trans_a, batch_a)[-1]] - (STAGGER if staggered else 0)
         has_n = b_rank > 1
         n = result.shape[-1] if has_n else 1
         lead = result.shape[: len(result.shape) - has_m - has_n]

@@ -32,10 +32,12 @@ def test_scaled_and_turned():
         close(result, matmul64(x, w.T) * (1 if turned else 0.5) + c, k=64)
 
 
-def test_columns_that_only_a_run_tells():
+@pytest.mark.parametrize("terms", [128, "K"])
+def test_columns_and_terms_that_only_a_run_tells(terms):
+    """The constant knows how many terms there are, even where the input does not say so."""
     rng = np.random.default_rng(4)
     x, w = numbers(rng, (48, 128)), numbers(rng, (128, 300))
-    free = compile_kernel(kernel("MatMul", [spell(x.shape), spell((128, "N"))], spell((48, "N"))), constants=(0,))
+    free = compile_kernel(kernel("MatMul", [spell(x.shape), spell((terms, "N"))], spell((48, "N"))), constants=(0,))
     for n in (1, 16, 33, 300):
         (result,) = free(x, np.ascontiguousarray(w[:, :n]))
         close(result, matmul64(x, w[:, :n]), k=128)
