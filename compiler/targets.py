@@ -185,11 +185,16 @@ def _core_named(arch: str, name: str, detected: AbstractSet[str]) -> str:
     isa, named = _isa_of(arch, detected), cpu_features(arch, name)
     if arch != "x86_64" or named is None or set(isa) <= set(_isa_of(arch, named)):
         return name
-    other = lambda core: _isa_of(arch, cpu_features(arch, core) or frozenset()) != isa  # noqa: E731
+
+    def differs(core: str) -> bool:
+        return _isa_of(arch, cpu_features(arch, core) or frozenset()) != isa
+
+    def shared(core: str) -> int:
+        return len({feature.replace("_", "-") for feature in cpu_features(arch, core) or ()} & detected)
+
     same_maker = [core for core in CORES if core.startswith("znver") == name.startswith("znver")]
-    alike = itertools.takewhile(lambda core: not other(core), itertools.dropwhile(other, same_maker))
-    shared = lambda core: len({f.replace("_", "-") for f in cpu_features(arch, core) or ()} & detected)  # noqa: E731
-    return max(alike, key=shared, default=name)
+    following = itertools.dropwhile(differs, same_maker)  # cores of the same instructions stand together
+    return max(itertools.takewhile(lambda core: not differs(core), following), key=shared, default=name)
 
 
 def _named(triple: str, arch: str, cpu: str) -> Target:

@@ -24,10 +24,9 @@ SHARE_BYTES = 32 << 20  # and so are larger weights of one convolution
 REACHED = 0.92  # of the multiply-adds that a core could do
 NEAR = 4  # times L2 that spectra may have and still be read fast; splitting larger ones gains 1.4 to 1.7 times
 NEAR_BYTES = 22  # of spectra, written or read in a cycle
-GROUP_BYTES = (
-    48  # the same where a group of tiles goes through all steps, Winograd's: fitted on Zen 4, Fourier ones where
-)
-# L3 is far: 5×5 of 32 channels over 56² takes 0.8 of the time in tiles of 8×16 on Granite Rapids
+# The same where a group of tiles goes through all steps: Winograd's (fitted on Zen 4), and Fourier ones where L3 is far
+# (5×5 of 32 channels over 56² takes 0.8 of the time in tiles of 8×16 on Granite Rapids)
+GROUP_BYTES = 48
 READ = 0.8  # of what a core could read: what products read of their weights
 TRANSFORM = 1.25  # operations of a transform, per value and binary digit of the tile
 FILTERING = 4  # operations of Winograd's transforms, per value

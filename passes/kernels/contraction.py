@@ -228,8 +228,9 @@ def tiles_a_unit(
 ) -> int:
     """How many row tiles go through a panel before the next: their rows stay in L2, and all threads find work, which
     takes `units`. `copied`: each unit copies its panel first, which costs 3 to 11 % where it is done twice or more, so
-    there are only as many units as two threads can share. Passes over a panel get equal shares of the tiles: a last one
-    of few would wait for the panel (384 × 768 · 768 × 3072 with 12, 12 and 4 tiles: 3 to 5 % longer)."""
+    there are only as many units as two threads can share; so it is with FEW_TILES. Passes over a panel get equal shares
+    of the tiles: a last one of few would wait for the panel (384 × 768 · 768 × 3072 with 12, 12 and 4 tiles: 3 to 5 %
+    longer)."""
     most = max(TILES, target.l2_bytes // (2 if copied else 4) // max(1, tile_bytes))
     if not isinstance(tiles, int):
         return int(max(1, min(most, units, dims.bounds(tiles)[1])))

@@ -51,7 +51,7 @@ def _staggered(kernel: KernelFunction, p: Matmul) -> Packing:
     position = kernel.operands.index(p.op.operands[0])
     rows, terms = Tensor.of(p.op.operands[0].type).shape
     shape, after = (rows, terms + STAGGER), [(0, 0), (0, STAGGER)]
-    return Packing(position, shape, f"staggered{STAGGER}", lambda array: np.pad(array, after), widens=True)
+    return Packing(position, shape, f"staggered{STAGGER}", lambda array: np.pad(array, after))
 
 
 def launch(kernel: KernelFunction) -> Launch:

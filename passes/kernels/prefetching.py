@@ -138,7 +138,7 @@ class Columns:
         resting = int(self.tiles > 2 * lines)
         if copying and resting:
             return
-        tiles, tile = self.tiles - resting, im.sub(tile, resting)
+        tiles = self.tiles - resting  # whose numbers follow each other, whatever the first one's is
         share = max(n for n in (1, 2, 4) if n == 1 or (n * lines <= tiles and step % n == 0))
         part = im.mul(im.mod(tile, share), im.floordiv(self.terms, share))
         row = im.add(im.add(self.first, part), im.floordiv(im.sub(k, self.first), share))
