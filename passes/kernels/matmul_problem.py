@@ -43,6 +43,7 @@ class Matmul:
     has_n: bool
     alpha: float
     beta: float
+    a_position: int
     b_position: int
 
     @property
@@ -73,8 +74,8 @@ class Matmul:
         trans_b = bool(op.attr("transB", 0)) if scaled else False
         batch_a = bool(op.attr("transBatchA", 0)) if op.name == "microsoft.FusedMatMul" else False
         batch_b = bool(op.attr("transBatchB", 0)) if op.name == "microsoft.FusedMatMul" else False
-        position = kernel.operands.index(op.operands[1]) if op.operands[1] in kernel.operands else -1
-        staggered = kernel.packed and position not in kernel.constants  # it is A that is packed
+        a_position, b_position = (kernel.operands.index(v) if v in kernel.operands else -1 for v in op.operands[:2])
+        staggered = kernel.packed and b_position not in kernel.constants  # it is A that is packed
         b_rank = len(Tensor.of(op.operands[1].type).shape) - (1 if kernel.packed and not staggered else 0)
         has_m = len(a.shape) > 1
         k = a.shape[_axes(len(a.shape), trans_a, batch_a)[-1]] - (STAGGER if staggered else 0)
@@ -98,7 +99,8 @@ class Matmul:
             has_n,
             float(op.attr("alpha", 1.0)) if scaled else 1.0,
             float(op.attr("beta", 1.0)) if op.name == "Gemm" else 0.0,
-            position,
+            a_position,
+            b_position,
         )
 
     def result_point(self, batch: Sequence[im.Index], row: Sequence[im.Index], column: im.Index) -> list[im.Index]:

@@ -49,9 +49,8 @@ class MatmulSchedule(TileColumns):
 def staggers(kernel: KernelFunction, p: Matmul) -> bool:
     """Whether only A is constant, a matrix whose rows would all begin with a cache line: then they do not, where B is
     copied (matmul.packings)."""
-    v, constants = p.op.operands[0], kernel.constants
-    constant = p.b_position not in constants and v in kernel.operands and kernel.operands.index(v) in constants
-    plain = constant and len(Tensor.of(v.type).shape) == 2 and not p.trans_a
+    constant = p.a_position in kernel.constants and p.b_position not in kernel.constants
+    plain = constant and len(Tensor.of(p.op.operands[0].type).shape) == 2 and not p.trans_a
     return plain and p.k * scalars.byte_width(p.elem) % prefetching.LINE_BYTES == 0
 
 
