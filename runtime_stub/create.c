@@ -81,7 +81,7 @@ static int32_t use_threads(context *c, const onnxc_options *options) {
         return fail(c, ONNXC_BAD_ARGUMENT, "%d threads are asked for; 0 means all that this process may use",
                     options->threads);
 #if ONNXC_THREADS
-    c->pool = options->pool ? options->pool : &onnxc_pool_3;
+    c->pool = options->pool ? options->pool : &onnxc_pool_4;
     c->env.threads = options->threads ? options->threads : usable_cpus();
     if (c->env.threads > MOST_THREADS) c->env.threads = MOST_THREADS;
 #endif

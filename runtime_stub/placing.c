@@ -7,27 +7,35 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+enum { MASK_WORDS = 1024 / (8 * sizeof(long)) };
+
 typedef struct place {
-    int32_t thread; /* its id */
-    long bytes;     /* of `mask`, the CPUs it may use; 0: nothing is barred to it */
-    unsigned long mask[1024 / sizeof(unsigned long)];
+    int32_t thread;     /* its id */
+    size_t word;        /* of a mask, and … */
+    unsigned long bit;  /* … in it: the CPU that is barred to it */
+    long bytes;         /* of a mask; 0: nothing is barred to it */
+    unsigned long mask[MASK_WORDS]; /* the CPUs it may use: all but that one, for now */
 } place;
 
 /* Bars this thread's CPU to a thread that sleeps. */
 static void bar_own_cpu(place *p) {
     const int cpu = sched_getcpu();
-    const size_t word = (size_t)cpu / (8 * sizeof(long));
     const long got = syscall(SYS_sched_getaffinity, p->thread, sizeof p->mask, p->mask);
-    if (got <= 0 || cpu < 0 || word >= (size_t)got / sizeof(long)) return;
-    const unsigned long mask = p->mask[word];
-    p->mask[word] &= ~(1ul << (size_t)cpu % (8 * sizeof(long)));
+    p->word = (size_t)cpu / (8 * sizeof(long));
+    p->bit = 1ul << (size_t)cpu % (8 * sizeof(long));
+    if (got <= 0 || cpu < 0 || p->word >= (size_t)got / sizeof(long) || !(p->mask[p->word] & p->bit)) return;
+    p->mask[p->word] &= ~p->bit;
     const long failed = syscall(SYS_sched_setaffinity, p->thread, got, p->mask); /* there is no other */
-    p->mask[word] = mask;
+    p->mask[p->word] |= p->bit;
     p->bytes = failed ? 0 : got;
 }
 
-/* Lifts it; called by the thread itself. */
+/* Lifts it; called by the thread itself. What another thread has said since of the CPUs that it may use stands. */
 static void lift_bar(place *p) {
-    if (p->bytes) syscall(SYS_sched_setaffinity, 0, p->bytes, p->mask);
+    unsigned long mask[MASK_WORDS];
+    if (p->bytes && syscall(SYS_sched_getaffinity, 0, sizeof mask, mask) == p->bytes) {
+        mask[p->word] |= p->bit;
+        if (!memcmp(mask, p->mask, (size_t)p->bytes)) syscall(SYS_sched_setaffinity, 0, p->bytes, mask);
+    }
     p->bytes = 0;
 }

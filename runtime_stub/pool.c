@@ -58,8 +58,8 @@ static void pool_run(onnxc_pool *p, int32_t threads, onnxc_kernel kernel, const 
 
 /* Weak and hidden: models that are linked together share it, and no library exports it. The only mutable static. Its
  * number is another one whenever the struct or its functions change: models of other versions must not share it. */
-extern struct onnxc_pool onnxc_pool_3;
-__attribute__((weak, visibility("hidden"))) struct onnxc_pool onnxc_pool_3 = {
+extern struct onnxc_pool onnxc_pool_4;
+__attribute__((weak, visibility("hidden"))) struct onnxc_pool onnxc_pool_4 = {
     .attach = pool_attach, .detach = pool_detach, .run = pool_run};
 
 /* The whole kernel, in ps. */
@@ -237,7 +237,7 @@ static void pool_run(onnxc_pool *p, int32_t threads, onnxc_kernel kernel, const 
 
 /* The library is about to go, or the process to end; a run that is under way (the latter) keeps its threads. */
 __attribute__((destructor)) static void pool_stop(void) {
-    onnxc_pool *p = &onnxc_pool_3;
+    onnxc_pool *p = &onnxc_pool_4;
     if (atomic_load(&p->owner) != (int32_t)getpid() || !pool_lock(p)) return;
     for (int32_t i = 0; i < p->count; i++) {
         worker *w = p->workers[i];

@@ -45,7 +45,7 @@ static void run_turns(const onnxc_step *s, int32_t threads) {
     const band_job job = turns_of(s, rooms, parts > 1 ? parts : 1);
     const int64_t *args = (const int64_t *)(const void *)&job;
     if (parts > 1)
-        pool_run(&onnxc_pool_3, threads, run_bands, args, 0, s->extent, s->picoseconds);
+        pool_run(&onnxc_pool_4, threads, run_bands, args, 0, s->extent, s->picoseconds);
     else
         run_bands(args, 0, s->extent);
 }
@@ -56,7 +56,7 @@ static void run_step(const onnxc_step *s, int32_t threads) {
         return;
     }
     for (int64_t begin = 0; begin < s->extent; begin += s->round)
-        pool_run(&onnxc_pool_3, threads, s->kernel, s->args, begin, begin + s->round, s->picoseconds);
+        pool_run(&onnxc_pool_4, threads, s->kernel, s->args, begin, begin + s->round, s->picoseconds);
 }
 
 /* Nanoseconds of `runs` runs of `count` steps each: CPU time for one thread, which other processes do not change, else
@@ -64,7 +64,7 @@ static void run_step(const onnxc_step *s, int32_t threads) {
 __attribute__((visibility("default"))) int64_t onnxc_time_steps(const onnxc_step *steps, int32_t count, int32_t copies,
                                                                 int32_t first, int32_t runs, int32_t threads) {
     if (threads > MOST_THREADS) threads = MOST_THREADS;
-    pool_attach(&onnxc_pool_3);
+    pool_attach(&onnxc_pool_4);
     int32_t copy = first % copies;
     const int64_t start = threads == 1 ? cpu_now() : now();
     for (int32_t i = 0; i < runs; i++) {
@@ -74,7 +74,7 @@ __attribute__((visibility("default"))) int64_t onnxc_time_steps(const onnxc_step
         if (++copy == copies) copy = 0;
     }
     const int64_t end = threads == 1 ? cpu_now() : now();
-    pool_detach(&onnxc_pool_3);
+    pool_detach(&onnxc_pool_4);
     return end - start;
 }
 

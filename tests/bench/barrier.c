@@ -55,7 +55,7 @@ static void report(const char *name, int64_t *times, int count) {
 static void measure(const char *name, int threads, onnxc_kernel kernel, int64_t extent, int64_t cost, int regions,
                     int idle_us, int count) {
     static int64_t times[ROUNDS];
-    onnxc_pool *p = &onnxc_pool_3;
+    onnxc_pool *p = &onnxc_pool_4;
     for (int i = -20; i < count; i++) {
         if (idle_us) usleep((unsigned)idle_us);
         p->attach(p);

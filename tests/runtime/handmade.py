@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -42,6 +43,15 @@ class Workshop:
             flags = ["-c", "-g0", "-O2", "-fPIC", "-target", "x86_64-linux-gnu.2.17", "-iquote", STUB]
             self.zig(["cc", *flags, HERE / "models.c", "-o", self._entries])
         return self._entries
+
+    def part(self, name: str, source: str) -> ctypes.CDLL:
+        """A library of source alone, which includes a file of the stub's that needs no other."""
+        file, built = self.folder / f"part_{name}.c", self.folder / f"part_{name}.so"
+        file.write_text(source)
+        flags = ["-c", "-g0", "-O2", "-fPIC", "-D_GNU_SOURCE", "-target", "x86_64-linux-gnu.2.17", "-iquote", STUB]
+        self.zig(["cc", *flags, file, "-o", file.with_suffix(".o")])
+        self.zig(["ld.lld", "-shared", "-o", built, file.with_suffix(".o")])
+        return ctypes.CDLL(str(built))
 
     def library(
         self, manifest: Manifest, *, threads: bool = True, weights: Path | None = None, file: str | None = None

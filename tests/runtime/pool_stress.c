@@ -32,7 +32,7 @@ static uint64_t next_random(uint64_t *state) {
 static void *regions(void *argument) {
     static const int64_t costs[] = {1, 100000, 20000000, 400000000};
     uint64_t state = (uint64_t)(uintptr_t)argument;
-    onnxc_pool *p = &onnxc_pool_3;
+    onnxc_pool *p = &onnxc_pool_4;
     intptr_t wrong = 0;
     for (int round = 0; round < ROUNDS; round++) {
         int64_t counts[MOST_UNITS] = {0};

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from tests.runtime import handmade
 from tests.runtime.handmade import Workshop
 
 SOURCE = """
@@ -23,12 +22,7 @@ int32_t usable(void) { return usable_cpus(); }
 
 @pytest.fixture(scope="module")
 def limits(workshop: Workshop) -> ctypes.CDLL:
-    source = workshop.folder / "quota.c"
-    source.write_text(SOURCE)
-    flags = ["-c", "-g0", "-O2", "-fPIC", "-D_GNU_SOURCE", "-target", "x86_64-linux-gnu.2.17", "-iquote", handmade.STUB]
-    workshop.zig(["cc", *flags, source, "-o", "quota.o"])
-    workshop.zig(["ld.lld", "-shared", "-o", "quota.so", "quota.o"])
-    library = ctypes.CDLL(str(workshop.folder / "quota.so"))
+    library = workshop.part("limits", SOURCE)
     library.quota.restype = ctypes.c_int64
     return library
 
