@@ -1,14 +1,18 @@
 """What a convolution of planes computes, and the patch on the stack that its kernel reads (see conv_planes.py).
 
 The patch has a line for each (channel, row of x, phase): the elements of the row whose number leaves `phase` when it is
-divided by the last stride. Where no tap reads beside a pixel, a line goes on with the next row's pixels: the image is
-one row (`flat`), whatever its sides are.
+divided by the last stride. Rows of the result that follow each other share rows of x, so those are a ring: the few that
+the next row needs beside this one's take the places of others. They are copied before this row is summed: stores wait
+for those of results before them, and loads for stores that they meet in part. Where no tap reads beside a pixel, a line
+goes on with the next row's pixels: the image is one row (`flat`), whatever its sides are.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import product
+from math import gcd
 
 from mlir import ir
 from mlir.dialects import vector
@@ -110,14 +114,21 @@ def fills_vectors(width: dims.Dim, share: float = WHOLE) -> bool:
     return not isinstance(width, int) or width >= share * (-(-width // 16) * 16)
 
 
-def depth(p: Conv, deep: int) -> int:
-    """Rows of x that so many rows of the result meet, for one place of the window on the axes before."""
-    return (deep - 1) * p.strides[-2] + p.kernel[-2]
+def shares_rows(p: Conv) -> bool:
+    """Whether rows of the result that follow each other read some of x's rows together, and a patch has room for both
+    one's rows and the next one's."""
+    together = p.dilations[-2] == 1 and p.strides[-2] < p.kernel[-2]
+    return together and _patch_bytes(p, RUN, p.kernel[-2] + p.strides[-2]) <= PATCH_BYTES
 
 
-def lines(p: Conv, deep: int) -> int:
-    """Lines of the patch: a channel's rows of x, apart by the phase of the stride."""
-    return p.channels * dims.product(p.kernel[:-2]) * depth(p, deep) * len(phases(p))
+def ring(p: Conv) -> int:
+    """Rows of x in the patch, for one place of the window on the axes before."""
+    return p.kernel[-2] + p.strides[-2] if shares_rows(p) else p.kernel[-2]
+
+
+def turns(p: Conv) -> int:
+    """Rows of the result until the ring is as it was: the first row of the window lies where it lay."""
+    return ring(p) // gcd(ring(p), p.strides[-2]) if shares_rows(p) else 1
 
 
 def phases(p: Conv) -> list[int]:
@@ -135,57 +146,78 @@ def line_length(p: Conv, run: int) -> int:
     return -(-(-(-run // 16) * 16 + reach(p)) // 16) * 16 + (16 if is_flat(p) else 0)
 
 
-def patch_bytes(p: Conv, run: int, deep: int = 1) -> int:
-    return lines(p, deep) * line_length(p, run) * max(4, scalars.byte_width(p.elem))
+def lines(p: Conv, rows: int) -> int:
+    """Lines of a patch: a channel's rows of x, apart by the phase of the stride."""
+    return p.channels * dims.product(p.kernel[:-2]) * rows * len(phases(p))
+
+
+def patch_bytes(p: Conv, run: int) -> int:
+    return _patch_bytes(p, run, ring(p))
+
+
+def _patch_bytes(p: Conv, run: int, rows: int) -> int:
+    return lines(p, rows) * line_length(p, run) * max(4, scalars.byte_width(p.elem))
 
 
 class PlanesPatch:
-    """Lines of `length` elements for units of `run` pixels in `deep` rows; made where the kernel's function begins."""
+    """Lines of `length` elements for `run` pixels of a row; made where the kernel's function begins."""
 
-    def __init__(self, b: KernelBuilder, p: Conv, sums: Arithmetic, run: int, deep: int):
-        self.b, self.p, self.sums, self.deep = b, p, sums, deep
+    def __init__(self, b: KernelBuilder, p: Conv, sums: Arithmetic, run: int):
+        self.b, self.p, self.sums = b, p, sums
         self.x = b.inputs[p.op.operands[0]]
         self.base = pointers.pointer(self.x.memory)
         self.size = [b.dim(d) for d in p.size]
         self.image = [b.dim(d) for d in problem(p.op).out]  # rows and columns of the result
-        self.depth, self.phases, self.length = depth(p, deep), phases(p), line_length(p, run)
-        self.room = sums.room(lines(p, deep) * self.length)
+        self.ring, self.phases, self.length = ring(p), phases(p), line_length(p, run)
+        self.room = sums.room(lines(p, self.ring) * self.length)
 
     def places(self) -> list[int]:
-        """Where each term's first pixel lies."""
+        """Where each term's first pixel lies, for each turn of the ring."""
         p, places = self.p, []
-        for tap in range(p.taps):
+        for turn, tap in product(range(turns(p)), range(p.taps)):
             lead, column = divmod(tap, p.kernel[-1])
             lead, row = divmod(lead, p.kernel[-2])
+            row = (row + turn * p.strides[-2]) % self.ring
             shift, phase = divmod(column * p.dilations[-1], p.strides[-1])
             for channel in range(p.channels):
-                line = (channel * dims.product(p.kernel[:-2]) + lead) * self.depth + row
+                line = (channel * dims.product(p.kernel[:-2]) + lead) * self.ring + row
                 line = line * len(self.phases) + self.phases.index(phase)
                 places.append(line * self.length + shift)
         return places
 
-    def fill(self, channel: im.Index, before: Sequence[im.Index], first: im.Index, length: im.Index) -> None:
+    def fill(
+        self, channel: im.Index, before: Sequence[im.Index], rows: tuple[im.Index, im.Index], first: im.Index, length
+    ) -> None:
         """Copies the lines that the taps meet, `length` elements of each; zeros where they lie outside x.
 
-        `channel`: number of the first one's plane in x; `before`: the unit's coordinates on all axes but the last,
-        where it begins at pixel `first`."""
+        `channel`: number of the first one's plane in x; `before`: a row's coordinates in the result, from whose pixel
+        `first` on. `rows`: its number, and how many there are: beside its own lines, which are there but for the first
+        one's, it is the next one's that are copied."""
         b, p = self.b, self.p
+        (number, count), stride, own = rows, p.strides[-2], p.kernel[-2]
         left = im.sub(im.mul(first, p.strides[-1]), p.pads[-1])
-        window = [*p.kernel[:-2], self.depth]
-        lead = dims.product(window)
-        with b.loop(0, p.channels) as number, b.loop(0, lead) as tap:
-            row = im.add(channel, number)
+        begin: im.Index = 0
+        end: im.Index = own
+        if shares_rows(p):
+            begin = im.select(im.compare(number, "==", 0), 0, own)
+            end = im.select(im.compare(im.add(number, 1), "<", count), own + stride, own)
+        lead = dims.product(p.kernel[:-2])
+        with b.loop(0, p.channels) as c, b.loop(0, lead) as place, b.loop(begin, end) as down:
+            row = im.add(channel, c)
             inside: bool | ir.Value = True
-            for axis, (o, t) in enumerate(zip(before, im.unflattened(tap, window), strict=True)):
+            taps = [*im.unflattened(place, p.kernel[:-2]), down]
+            for axis, (o, t) in enumerate(zip(before, taps, strict=True)):
                 i = im.sub(im.add(im.mul(o, p.strides[axis]), im.mul(t, p.dilations[axis])), p.pads[axis])
-                if p.padded or self.deep > 1:
+                if p.padded:
                     inside = im.both(inside, im.both(im.compare(i, ">=", 0), im.compare(i, "<", self.size[axis])))
                 row = im.add(im.mul(row, self.size[axis]), i)
             width = im.select(inside, self.size[-1], 0)
             source = im.mul(row, self.size[-1])
-            line = im.mul(im.add(im.mul(number, lead), tap), len(self.phases) * self.length)
-            with b.loop(0, length, self.sums.lanes) as place:
-                self._copy(source, width, im.add(left, im.mul(place, p.strides[-1])), im.add(line, place))
+            slot = im.mod(im.add(im.mul(number, stride), down), self.ring) if shares_rows(p) else down
+            line = im.add(im.mul(im.add(im.mul(c, lead), place), self.ring), slot)
+            line = im.mul(line, len(self.phases) * self.length)
+            with b.loop(0, length, self.sums.lanes) as at:
+                self._copy(source, width, im.add(left, im.mul(at, p.strides[-1])), im.add(line, at))
 
     def _copy(self, source: im.Index, width: im.Index, column: im.Index, place: im.Index) -> None:
         """A vector of each phase from x's `column` on, at `place` of the first phase's line."""

@@ -161,11 +161,19 @@ class ResultLines:
     rows: int
     width: int
 
+    @property
+    def count(self) -> int:
+        """How many are asked for of the output that has the most."""
+        return self.rows * max(self._lines(out) for out in self.b.outputs)
+
+    def _lines(self, out: Buffer) -> int:
+        return -(-self.width * scalars.byte_width(out.elem) // LINE_BYTES)
+
     def ask(self, step: im.Index) -> None:
         """For one line of each output, before step number `step` of a tile's sums."""
         for out in self.b.outputs:
             line = LINE_BYTES // scalars.byte_width(out.elem)
-            lines = -(-self.width // line)
+            lines = self._lines(out)
             with self.b.when(im.compare(step, "<", self.rows * lines)):
                 column = im.add(im.mul(im.mod(step, lines), line), line - 1)
                 point = self.points(im.floordiv(step, lines), column)

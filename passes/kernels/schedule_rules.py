@@ -156,15 +156,15 @@ def _depthwise(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules
 def _planes(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:
     p = planes_problem.of_kernel(kernel)
     chosen = KINDS[kernel.kind].choose(kernel, target)
-    run, deep, lanes = (_number(schedule, name) for name in ("run", "deep", "lanes"))
-    most = max(planes_problem.PATCH_BYTES, planes_problem.patch_bytes(p, chosen["run"], chosen["deep"]))
-    if run > 0 and deep > 0 and planes_problem.patch_bytes(p, run, deep) > most:
+    run, lanes = (_number(schedule, name) for name in ("run", "lanes"))
+    most = max(planes_problem.PATCH_BYTES, planes_problem.patch_bytes(p, chosen["run"]))
+    if run > 0 and planes_problem.patch_bytes(p, run) > most:
         raise Refused("the patch of a unit is too large for the stack")
     if run != p.out[-1] and lanes > 0 and run % lanes:
         raise Refused(f"run = {run} is neither whole vectors nor a whole row")
-    apart = p.dilations[-2] != 1 or p.strides[-2] >= p.kernel[-2]
     rules = _tile(schedule, p.elem, None, target)
-    return {**rules, "run": range(1, 1 << 20), "deep": range(1, 2 if apart else MOST_DEEP + 1)}
+    most_deep = MOST_DEEP if planes_problem.shares_rows(p) else 1
+    return {**rules, "run": range(1, 1 << 20), "deep": range(1, most_deep + 1)}
 
 
 def _points(kernel: KernelFunction, schedule: Schedule, target: Any) -> Rules:

@@ -9,7 +9,7 @@ from onnxc.passes.kernels import conv_planes
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.targets import target_for
 
-from .harness import run
+from .harness import compile_kernel, run
 from .test_conv import reference
 from .test_matmul import close, numbers, spell
 
@@ -28,6 +28,13 @@ CASES = [
     dict(size=(1, 1), c=2, m=3, window=(3, 3), pads=[1, 1, 1, 1]),
     dict(size=(100,), c=4, m=9, window=(7,), strides=[2], pads=[3, 3]),
     dict(size=(4, 5, 18), c=2, m=3, window=(2, 3, 3), pads=[1, 1, 1, 0, 1, 1], bias=False),
+    # many rows that share some of x's: the patch is a ring of 9 rows, 4, 6, 5, 9 and 4
+    dict(size=(150, 20), c=3, m=7, window=(7, 7), strides=[2, 2], pads=[3, 3, 3, 3]),
+    dict(size=(83, 17), c=2, m=3, window=(3, 3), pads=[1, 1, 1, 1]),
+    dict(size=(150, 16), c=1, m=5, window=(4, 3), strides=[2, 1], pads=[1, 1, 2, 1], images=2),
+    dict(size=(90, 33), c=4, m=2, window=(4, 2), strides=[1, 2], pads=[0, 0, 3, 0], group=2),
+    dict(size=(301, 16), c=2, m=3, window=(5, 1), strides=[4, 1]),
+    dict(size=(3, 65, 18), c=2, m=3, window=(2, 3, 3), pads=[0, 1, 1, 1, 0, 1]),
 ]
 
 
@@ -45,6 +52,7 @@ def check(
     elem="f32",
     dynamic=False,
     mcpu="native",
+    schedule=None,
 ):
     rank = len(size)
     strides, dilations, pads = strides or [1] * rank, dilations or [1] * rank, pads or [0] * 2 * rank
@@ -79,7 +87,7 @@ def check(
       %1 = "onnx.Relu"(%0) : ({out}) -> {out}
       return %1 : {out} }}"""
     values = dict(zip(names, expected.shape[2:], strict=True)) if dynamic else {}
-    (result,) = run(text, x, w, *([offset] if bias else []), mcpu=mcpu, **values)
+    (result,) = run(text, x, w, *([offset] if bias else []), schedule=schedule, mcpu=mcpu, **values)
     close(result, expected, elem, k=w[0].size)
 
 
@@ -96,6 +104,42 @@ def test_other_elements(elem):
     check(**CASES[5], elem=elem)
 
 
+@pytest.mark.parametrize("deep", [1, 13, 16])
+@pytest.mark.parametrize("case", [case for case in CASES if case["size"][-2:][0] > 60], ids=str)
+def test_rings_that_turn_in_units_of_any_height(case, deep):
+    check(**case, schedule={"deep": deep})
+    check(**case, schedule={"deep": deep}, dynamic=True)
+
+
+PLAIN = """func.func private @k(%x: {x}, %w: {w}) -> {y}
+    attributes {{kernel.kind = "conv_planes", kernel.root = "kernel.conv_planes"}} {{
+  %0 = "kernel.conv_planes"(%x, %w) {{strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>,
+    pads = array<i64: {pads}>, group = {group} : i64}} : ({x}, {w}) -> {y}
+  return %0 : {y} }}"""
+
+
+@pytest.mark.parametrize(
+    "mcpu, side, window, asks",
+    [
+        ("graniterapids", 448, 7, True),
+        ("graniterapids", 112, 7, False),
+        ("graniterapids", 448, 3, False),
+        ("znver4", 448, 7, False),
+        ("x86-64-v3", 448, 7, False),
+    ],
+)
+def test_lines_of_results_are_asked_for_where_stores_wait_for_them(mcpu, side, window, asks):
+    """Results beyond L2, L3 far away, and more than one term a line."""
+    x, w, y = f"tensor<1x3x{side}x{side}xf32>", f"tensor<64x{window}x{window}x3xf32>", side // 2
+    pads = ", ".join([str(window // 2)] * 4)
+    text = PLAIN.format(x=x, w=w, y=f"tensor<1x64x{y}x{y}xf32>", pads=pads, group=1)
+    assert ("llvm.prefetch" in compile_kernel(text, mcpu=mcpu).llvm_ir) == asks
+
+
+def test_large_results():
+    check(size=(448, 448), c=1, m=14, window=(7, 7), strides=[2, 2], pads=[3, 3, 3, 3])
+
+
 @pytest.mark.parametrize("channels, filters, group, window", [(3, 32, 1, 3), (96, 96, 96, 5), (128, 256, 1, 1)])
 def test_widths_that_only_a_run_tells_are_usual_ones(channels, filters, group, window):
     """The tile and run of an image of just that width, not as many pixels as a patch holds."""
@@ -103,11 +147,7 @@ def test_widths_that_only_a_run_tells_are_usual_ones(channels, filters, group, w
     def chosen(x: str, y: str) -> dict:
         w = f"tensor<{filters}x{window}x{window}x{channels // group}xf32>"
         pads = ", ".join([str(window // 2)] * 4)
-        text = f"""func.func private @k(%x: {x}, %w: {w}) -> {y}
-            attributes {{kernel.kind = "conv_planes", kernel.root = "kernel.conv_planes"}} {{
-          %0 = "kernel.conv_planes"(%x, %w) {{strides = array<i64: 2, 2>, dilations = array<i64: 1, 1>,
-            pads = array<i64: {pads}>, group = {group} : i64}} : ({x}, {w}) -> {y}
-          return %0 : {y} }}"""
+        text = PLAIN.format(x=x, w=w, y=y, pads=pads, group=group)
         with onnx.new_context(), ir.Location.unknown():
             module = ir.Module.parse(text)
             kernel = KernelFunction.of(module.body.operations[0])

@@ -68,7 +68,7 @@ KERNELS = {  # name → (text, shapes of the operands)
 }
 VALUES = {"rows": range(1, 15), "vectors": range(1, 7), "lanes": (4, 8, 16), "group": (1, 2, 5), "packed": (0, 1),
           "prefetch": (0, 1, 16), "chunk": (0, 512, 1024), "copied": (0, 1), "pixels": range(1, 12),
-          "run": (4, 9, 16, 32, 50), "deep": (1, 2, 4)}  # fmt: skip
+          "run": (4, 9, 16, 32, 50), "deep": (1, 2, 4, 16)}  # fmt: skip
 LOOPS = {"unroll": (1, 2, 4), "order": ("rows", "columns"), "apart": (0, 1)}  # of those with `prefetch`
 
 
@@ -130,7 +130,7 @@ def test_what_is_accepted_gives_the_same_bits(name: str) -> None:
         ("conv", {"prefetch": -1}, "prefetch = -1"),
         ("patch", {"run": 10**6}, "too large for the stack"),
         ("depthwise", {"pixels": 40}, "pixels = 40"),
-        ("planes", {"run": 48, "deep": 9}, "deep = 9"),
+        ("planes", {"run": 48, "deep": 17}, "deep = 17"),
         ("planes", {"run": 30}, "neither whole vectors nor a whole row"),
     ],
 )  # fmt: skip
