@@ -29,7 +29,7 @@ class Core:
     halves   whether 512-bit vectors take two pipes of 256 bits at once ("Software Optimization Guide for the AMD Zen4
              Microarchitecture", 57647), so that code with narrow ones does as much; only for cores that were measured
     reads_ahead   whether hardware brings streams so early that asking for them costs more than it gains
-    streams_memory   the same of weights that one row or two are multiplied with
+    streams_rows   rows, at most, with which weights from memory are multiplied for which the same holds
     near_l3   whether what lies in L3 comes so soon that long chains of kernels that take turns gain little
     """
 
@@ -41,7 +41,7 @@ class Core:
     memory: float
     halves: bool = False
     reads_ahead: bool = False
-    streams_memory: bool = False
+    streams_rows: int = 0
     near_l3: bool = False
 
     @property
@@ -57,9 +57,10 @@ def _core(
     l2: int,
     far: float = 28,
     memory: float = 14,
+    streams_rows: int = 0,
     **flags: bool,
 ) -> Core:
-    return Core(fma_bits, gigahertz, l1 << 10, l2 << 10, far, memory, **flags)
+    return Core(fma_bits, gigahertz, l1 << 10, l2 << 10, far, memory, streams_rows=streams_rows, **flags)
 
 
 # A CPU of which only the level or the architecture is known: as wide as most of those sold, the smallest usual caches
@@ -74,14 +75,14 @@ _KINDS: tuple[tuple[Core, str], ...] = (
     (_core(1024, 2.7, 32, 1024), "skylake-avx512 skx cascadelake cooperlake"),
     (_core(1024, 2.7, 48, 1280), "icelake-server"),
     (_core(1024, 2.7, 48, 2048), "sapphirerapids emeraldrapids"),
-    (_core(1024, 3.9, 48, 2048, 29, 15.5), "graniterapids graniterapids-d diamondrapids"),
+    (_core(1024, 3.9, 48, 2048, 29, 15.5, streams_rows=1), "graniterapids graniterapids-d diamondrapids"),
     (_core(1024, 3.7, 48, 1024, 53, 29, reads_ahead=True, near_l3=True), "znver5"),
     # one of 512, or two of 256
     (_core(512, 3.0, 32, 256), "cannonlake"),
     (_core(512, 3.5, 48, 512), "icelake-client rocketlake"),
     (_core(512, 3.5, 48, 1280), "tigerlake"),
     (_core(512, 3.7, 32, 1024, 53, 29, halves=True, reads_ahead=True, near_l3=True), "znver4"),
-    (_core(512, 3.3, 32, 512, 53, 29, streams_memory=True, near_l3=True), "znver2 znver3"),
+    (_core(512, 3.3, 32, 512, 53, 29, streams_rows=2, near_l3=True), "znver2 znver3"),
     (_core(512, 3.0, 32, 256), "haswell broadwell skylake"),
     (_core(512, 3.5, 48, 1280), "alderlake"),
     (_core(512, 3.5, 48, 2048), "raptorlake meteorlake"),
@@ -90,7 +91,7 @@ _KINDS: tuple[tuple[Core, str], ...] = (
     # four of 128
     (_core(512, 2.5, 32, 1024), "clearwaterforest"),
     # two of 128 in one cycle, whatever vectors code has
-    (_core(256, 3.3, 32, 512, 53, 29, streams_memory=True, near_l3=True), "znver1"),
+    (_core(256, 3.3, 32, 512, 53, 29, streams_rows=2, near_l3=True), "znver1"),
     (_core(256, 2.5, 32, 512), "gracemont"),
     (_core(256, 2.5, 32, 1024), "sierraforest grandridge"),
     # NEON: four pipes, two, one

@@ -185,7 +185,7 @@ class _Emitter:
         terms, channels = p.taps * p.channels, p.channels
         line = im.mul(im.sub(pixel, self.first), self.length)
         number = im.floordiv(im.sub(pixel, self.first), s.rows)
-        stream = prefetching.Panels(self.w, panel, self.w.strides[1], s.width, terms, b.target)
+        stream = prefetching.Panels(self.w, panel, self.w.strides[1], s.width, terms, b)
         ask = (lambda k, step: stream.ask(s.prefetch, s.group, number, k, step)) if s.prefetch else None
         self.loop = (terms_a_step(channels, rows, s.vectors, b.target), ask)
 

@@ -222,7 +222,7 @@ class _Emitter:
         if s.packed:
             buffer, terms = b.inputs[b.kernel.operands[p.b_position]], s.chunk or self.k
             start, stride = im.add(self.base, im.mul(self.start, s.width)), s.chunk * s.width or buffer.strides[-3]
-            stream = prefetching.Panels(buffer, start, stride, s.width, terms, b.target, b.target.core.reads_ahead)
+            stream = prefetching.Panels(buffer, start, stride, s.width, terms, b, b.target.core.reads_ahead)
             return lambda k, step: stream.ask(self.ahead, self.shares, number, im.sub(k, self.start), step)
         tiles = 0 if self.free else min(s.group, contraction.tile_count(p.rows, s.rows))
         after, terms = im.add(self.columns[0], s.width), im.sub(self.stop, self.start)

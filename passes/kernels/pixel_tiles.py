@@ -237,7 +237,7 @@ class PixelTiles:
             return None
         panel = im.add(im.mul(self.number, w.strides[1]), self.column)
         number = im.mod(im.floordiv(pixel, s.rows), s.group)
-        stream = prefetching.Panels(w, panel, w.strides[1], s.width, im.mul(self.channels, self.p.taps), self.b.target)
+        stream = prefetching.Panels(w, panel, w.strides[1], s.width, im.mul(self.channels, self.p.taps), self.b)
         before = im.mul(tap, self.channels)
         return lambda k, terms: stream.ask(s.prefetch, self.shares, number, im.add(before, k), terms)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from mlir.dialects import memref
 
@@ -38,13 +37,14 @@ def stream_distance(rows: int, row_bytes: int, kernel: KernelFunction, target) -
     """How many rows of a panel, of `row_bytes` each, ahead one tile of `rows` rows asks for weights that it reads once.
 
     The hardware sees streams. With one row what comes from memory gains 10 to 20 % by being asked for 4 KB earlier;
-    from L2 and L3 that costs as much. A core that `streams_memory` loses by that with one row and two (Zen 3: 1 × 4096²
+    from L2 and L3 that costs as much. A core loses by that with as many rows as it `streams_rows` (Zen 3: 1 × 4096²
     takes 3.5 ms unasked, 4.2 to 4.5 asked for 2, 4 or 8 KB earlier, 24 products of 768×3072 0.85 of the time unasked;
-    2 rows 0.87 to 0.92). One that `reads_ahead` loses 10 to 40 % with 2 to 6 rows, from L3 and from memory; but where
-    multiply-adds take nearly as long as reading from memory it is late by itself (Zen 4, 4096²: 8 rows at 69 % of
-    reading, 88 to 94 % asked for early; 13 rows 1.5 times as fast).
+    2 rows 0.87 to 0.92; Granite Rapids: 1 row 0.86 to 0.93 unasked, 2 rows 1.05 to 1.12). One that `reads_ahead` loses
+    10 to 40 % with 2 to 6 rows, from L3 and from memory; but where multiply-adds take nearly as long as reading from
+    memory it is late by itself (Zen 4, 4096²: 8 rows at 69 % of reading, 88 to 94 % asked for early; 13 rows 1.5 times
+    as fast).
     """
-    if rows <= 2 and target.core.streams_memory:
+    if rows <= target.core.streams_rows:
         return 0
     if rows == 1:
         return STREAM_BYTES // row_bytes if kernel.streams_weights else 0
@@ -77,7 +77,7 @@ class Panels:
     stride: im.Index
     width: int
     terms: im.Index
-    target: Any
+    b: KernelBuilder
     near: bool = False
 
     def ask(self, ahead: int, tiles: im.Index, tile: im.Index, k: im.Index, step: int = 1) -> None:
@@ -88,12 +88,16 @@ class Panels:
         from where its share begins (16 rows of MiniLM take 1.09 times as long where it asks for a third).
         Into L2, or `near`, into L1: on a core that `reads_ahead` products take 0.97 to 0.99 of the time so (MiniLM, 128
         tokens), convolutions 1.01 (resnet50, mobilenetv2).
-        `ahead` > 1: the row that many rows ahead in the stream, where few tiles share a panel. Into L1, but into L2 on
-        a core that `reads_ahead`, where 8 rows from memory take 0.85 of the time so.
+        `ahead` > 1: the row that many rows ahead in the stream, where few tiles share a panel. Into L1, since the line
+        may be in L2 (2 × 512² would take 1.36 times as long). But into L2 on a core that `reads_ahead`, where 8 rows
+        from memory take 0.85 of the time so, and from memory where L3 is far, too: L1 waits for few lines at a time (24
+        products of 768×3072 on Granite Rapids with 2, 4, 8 and 12 rows: 0.94, 0.88, 0.89 and 0.95).
         """
         if ahead > 1:
             start = im.add(self.panel, im.mul(im.add(k, ahead), self.width))
-            self._ask(start, step * self.width, not self.target.core.reads_ahead)
+            core = self.b.target.core
+            late = self.b.kernel.streams_weights and not core.near_l3
+            self._ask(start, step * self.width, not (core.reads_ahead or late))
             return
         share = im.floordiv(im.add(im.sub(tiles, 1), self.width), tiles)
         start = im.add(im.add(self.panel, self.stride), im.mul(im.mul(tile, self.terms), share))

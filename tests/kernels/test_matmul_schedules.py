@@ -14,7 +14,10 @@ from onnxc.passes.kernels import contraction, matmul, prefetching
 from onnxc.passes.kernels.kernel_function import KernelFunction
 from onnxc.targets import target_for
 
+from .harness import compile_kernel
+
 CPUS = ["znver4", "znver3", "emeraldrapids", "haswell"]
+L1, L2 = "3", "2"  # how near llvm.prefetch brings a line
 modules: list[ir.Module] = []  # alive as long as their kernels
 
 
@@ -65,8 +68,31 @@ def test_one_row_asks_for_what_comes_from_memory_where_hardware_does_not():
     product = kernel(1, 4096, 4096, 1)
     assert not any(matmul.choose(product, target_for(cpu, "x86_64"))["prefetch"] for cpu in CPUS)
     product.func.attributes["kernel.streams_weights"] = ir.UnitAttr.get()
-    found = [matmul.choose(product, target_for(cpu, "x86_64"))["prefetch"] > 0 for cpu in CPUS]
-    assert found == [cpu != "znver3" for cpu in CPUS]
+    cpus = [*CPUS, "graniterapids"]
+    found = [matmul.choose(product, target_for(cpu, "x86_64"))["prefetch"] > 0 for cpu in cpus]
+    assert found == [cpu not in ("znver3", "graniterapids") for cpu in cpus]
+
+
+@pytest.mark.parametrize(
+    "cpu, streamed, level",
+    [
+        ("graniterapids", True, L2),
+        ("graniterapids", False, L1),
+        ("emeraldrapids", True, L2),
+        ("znver3", True, L1),
+        ("znver4", True, L2),
+        ("znver4", False, L2),
+    ],
+)
+def test_which_cache_streams_are_asked_into(cpu, streamed, level):
+    """L1 waits for few lines, but only it gains where weights are in L2."""
+    streams = ", kernel.streams_weights" if streamed else ""
+    text = f"""func.func private @k(%x: tensor<8x256xf32>, %w: tensor<256x1024xf32>) -> tensor<8x1024xf32>
+        attributes {{kernel.kind = "matmul", kernel.root = "onnx.MatMul"{streams}}} {{
+      %0 = "onnx.MatMul"(%x, %w) : (tensor<8x256xf32>, tensor<256x1024xf32>) -> tensor<8x1024xf32>
+      return %0 : tensor<8x1024xf32> }}"""
+    code = compile_kernel(text, constants={1}, schedule={"prefetch": 32}, mcpu=cpu).llvm_ir
+    assert set(re.findall(r"call void @llvm.prefetch.p0\(ptr [^,]+, i32 0, i32 (\d)", code)) == {level}
 
 
 def test_two_tiles_ask_far_ahead_of_a_core_that_reads_ahead():
