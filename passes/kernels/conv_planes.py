@@ -17,7 +17,6 @@ from mlir import ir
 from mlir.dialects import memref
 
 from onnxc.dialects import dims
-from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import contraction, prefetching, scalars
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
@@ -224,23 +223,16 @@ class _Emitter:
     def _asking(self, rows: int, vectors: int, point: Callable) -> tuple[int, contraction.Ask | None]:
         """Terms a step of a tile's sums, and how a line of its results is asked for before each.
 
-        That is at an even pace, and where stores would wait: for results that leave L2, where L3 is far and the sums
-        of whole lines are quick, but long enough for more than one term a line. 7×7/2 of 3 channels over 640² takes
-        0.91 to 0.93 of the time on Granite Rapids, over 224² up to 0.96 (1.00 where others leave it all of L3); with
-        AVX2 it takes 1.04, and 3×3/2, where every term would ask, 1.05."""
+        That is at an even pace, and where sums are long enough for more than one term a line. 7×7/2 of 3 channels over
+        640² takes 0.91 to 0.93 of the time on Granite Rapids, over 224² up to 0.96 (1.00 where others leave it all of
+        L3); 3×3/2, where every term would ask, 1.05."""
         b = self.b
         step = terms_a_step(self.terms, rows, vectors, b.target)
         results = prefetching.ResultLines(b, point, rows, vectors * self.s.lanes)
         each = min(MOST_STEP, self.terms // results.count)
-        wait = b.target.vector_bits == 512 and not b.target.core.near_l3 and not self._results_stay_near()
-        if not wait or step == 1 or each < step:
+        if not prefetching.stores_wait(b) or step == 1 or each < step:
             return step, None
         return each, lambda k, terms: results.ask(im.floordiv(k, each)) if terms == each else None
-
-    def _results_stay_near(self) -> bool:
-        count = dims.product(Tensor.of(self.p.op.results[0].type).shape)
-        most = self.b.target.l2_bytes // scalars.byte_width(self.p.elem)
-        return isinstance(count, int) and count <= most
 
 
 def _table(b: KernelBuilder, places: list[int]) -> ir.Value:

@@ -118,6 +118,7 @@ PLAIN = """func.func private @k(%x: {x}, %w: {w}) -> {y}
   return %0 : {y} }}"""
 
 
+@pytest.mark.parametrize("free", [False, True])
 @pytest.mark.parametrize(
     "mcpu, side, window, asks",
     [
@@ -128,11 +129,15 @@ PLAIN = """func.func private @k(%x: {x}, %w: {w}) -> {y}
         ("x86-64-v3", 448, 7, False),
     ],
 )
-def test_lines_of_results_are_asked_for_where_stores_wait_for_them(mcpu, side, window, asks):
-    """Results beyond L2, L3 far away, and more than one term a line."""
-    x, w, y = f"tensor<1x3x{side}x{side}xf32>", f"tensor<64x{window}x{window}x3xf32>", side // 2
-    pads = ", ".join([str(window // 2)] * 4)
-    text = PLAIN.format(x=x, w=w, y=f"tensor<1x64x{y}x{y}xf32>", pads=pads, group=1)
+def test_lines_of_results_are_asked_for_where_stores_wait_for_them(mcpu, side, window, asks, free):
+    """Results beyond L2, of any number of images, L3 far away, and more than one term a line."""
+
+    def images(channels: int, side: int) -> str:
+        names = f', ["N", {channels}, {side}, {side}]' if free else ""
+        return f"tensor<{'?' if free else 1}x{channels}x{side}x{side}xf32{names}>"
+
+    w, pads = f"tensor<64x{window}x{window}x3xf32>", ", ".join([str(window // 2)] * 4)
+    text = PLAIN.format(x=images(3, side), w=w, y=images(64, side // 2), pads=pads, group=1)
     assert ("llvm.prefetch" in compile_kernel(text, mcpu=mcpu).llvm_ir) == asks
 
 
