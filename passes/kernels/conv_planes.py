@@ -17,6 +17,7 @@ from mlir import ir
 from mlir.dialects import memref
 
 from onnxc.dialects import dims
+from onnxc.dialects.types import Tensor
 from onnxc.passes.kernels import contraction, prefetching, scalars
 from onnxc.passes.kernels import index_math as im
 from onnxc.passes.kernels.builder import KernelBuilder
@@ -230,7 +231,8 @@ class _Emitter:
         step = terms_a_step(self.terms, rows, vectors, b.target)
         results = prefetching.ResultLines(b, point, rows, vectors * self.s.lanes)
         each = min(MOST_STEP, self.terms // results.count)
-        if not prefetching.stores_wait(b) or step == 1 or each < step:
+        wait = prefetching.stores_wait(b.target, *(Tensor.of(v.type) for v in b.kernel.results))
+        if not wait or step == 1 or each < step:
             return step, None
         return each, lambda k, terms: results.ask(im.floordiv(k, each)) if terms == each else None
 

@@ -214,27 +214,36 @@ class _Emitter:
                 self.partial.store_vector(v, at)
 
     def _asking(self, batch, row: im.Index, rows: int) -> contraction.Ask | None:
-        """How a tile asks ahead of a step: for B, and where that lies in place, for its results' lines."""
+        """How a tile asks ahead of a step: for B, and where that lies in place or stores wait, for its results."""
         b, p, s = self.b, self.p, self.s
         if not self.ahead:
             return None
         number = im.mod(im.floordiv(row, s.rows), s.group)
+        results = prefetching.ResultLines(b, self._points(batch, row), rows, s.width)
+        wait = im.select(im.compare(self.stop, "==", self.k), 0, MANY_STEPS)
+
+        def ask_for_results(k: im.Index, step: int) -> None:
+            results.ask(im.add(im.floordiv(im.sub(k, self.start), step), wait))
+
         if s.packed:
             buffer, terms = b.inputs[b.kernel.operands[p.b_position]], s.chunk or self.k
             start, stride = im.add(self.base, im.mul(self.start, s.width)), s.chunk * s.width or buffer.strides[-3]
             stream = prefetching.Panels(buffer, start, stride, s.width, terms, b, b.target.core.reads_ahead)
-            return lambda k, step: stream.ask(self.ahead, self.shares, number, im.sub(k, self.start), step)
+            share = lambda k, step: stream.ask(self.ahead, self.shares, number, im.sub(k, self.start), step)  # noqa: E731
+            return _both(share, ask_for_results) if self._stores_wait() else share
         tiles = 0 if self.free else min(s.group, contraction.tile_count(p.rows, s.rows))
         after, terms = im.add(self.columns[0], s.width), im.sub(self.stop, self.start)
         columns = prefetching.Columns(b, p, batch, after, s.width, self.start, terms, tiles)
-        results = prefetching.ResultLines(b, self._points(batch, row), rows, s.width)
-        copying, wait = self.copying, im.select(im.compare(self.stop, "==", self.k), 0, MANY_STEPS)
+        copying = self.copying
+        return _both(lambda k, step: columns.ask(number, k, step, copying), ask_for_results)
 
-        def ask(k: im.Index, step: int) -> None:
-            columns.ask(number, k, step, copying)
-            results.ask(im.add(im.floordiv(im.sub(k, self.start), step), wait))
-
-        return ask
+    def _stores_wait(self) -> bool:
+        """Whether stores of sums by packed weights wait: those of short sums, which are no more work than that. Not of
+        a batch, of which each matrix's results stay near (Winograd's points: a U-Net would take 1.015 of the time)."""
+        b, p = self.b, self.p
+        short = self.ahead == 1 and not p.batch and isinstance(p.k, int) and p.k <= prefetching.SHORT
+        weights = Tensor.of(b.kernel.operands[p.b_position].type)
+        return short and not contraction.has_costly_epilogue(b.kernel) and prefetching.stores_wait(b.target, weights)
 
     def _points(self, batch, row: im.Index):
         """(r, c) → where the result's element of row r, column c of a tile lies."""
@@ -268,3 +277,13 @@ class _Emitter:
             return [buffer.load_vector(im.add(at, v * s.lanes), s.lanes) for v in range(s.vectors)]
 
         return load
+
+
+def _both(one: contraction.Ask, other: contraction.Ask) -> contraction.Ask:
+    """Asks for what either asks for."""
+
+    def ask(k: im.Index, step: int) -> None:
+        one(k, step)
+        other(k, step)
+
+    return ask

@@ -20,6 +20,7 @@ MEMORY_BYTES = 32 << 20  # of weights in a model: more are taken to come from me
 STREAM_BYTES = 4 << 10  # ahead in a stream from memory
 EARLY = 128  # rows ahead
 LINE_BYTES = 64
+SHORT = 512  # terms of sums whose stores may wait because of their weights
 BUSY = 0.8  # of the time that memory takes for a row: so long multiply-adds leave hardware behind
 
 
@@ -156,14 +157,12 @@ class Columns:
                 memref.prefetch(self.b.inputs[self.p.op.operands[1]].memory, [im.value(place)], False, 2, True)
 
 
-def stores_wait(b: KernelBuilder) -> bool:
-    """Whether a contraction's stores would wait for the lines of its results: one has more bytes than L2, as far as is
-    known, L3 is far, and sums of whole lines are quick (7×7/2 with AVX2 takes 1.04 of the time where it asks)."""
-    if b.target.vector_bits < 512 or b.target.core.near_l3:
-        return False
-    tensors = [Tensor.of(v.type) for v in b.kernel.results]
-    sizes = [prod(max(1, dims.bounds(d)[0]) for d in t.shape) * scalars.byte_width(t.elem) for t in tensors]
-    return max(sizes) > b.target.l2_bytes
+def stores_wait(target, *passing: Tensor) -> bool:
+    """Whether a contraction's stores wait for the lines of its results: one of the tensors that pass through L2 has
+    more bytes, as far as is known, L3 is far, and sums of whole lines are quick (7×7/2 with AVX2 takes 1.04 of the time
+    where it asks for them)."""
+    sizes = [prod(max(1, dims.bounds(d)[0]) for d in t.shape) * scalars.byte_width(t.elem) for t in passing]
+    return target.vector_bits == 512 and not target.core.near_l3 and max(sizes) > target.l2_bytes
 
 
 @dataclass(frozen=True)
@@ -171,8 +170,9 @@ class ResultLines:
     """The lines of `rows` × `width` elements of each output that lies as the root's result: at `points(r, column)`.
 
     Where columns lie in place, rows of the result lie as far apart as B's, and stores would each wait for a line. Asked
-    for all at once they keep B's lines waiting: 0.514 and 0.498 ms (Columns' 1×1). By packed weights only short sums
-    gain (100 × 384×1536, weights and results from L3: 0.95; 1024³ 0.99 to 1.00), a MiniLM takes 1.01."""
+    for all at once they keep B's lines waiting: 0.514 and 0.498 ms (Columns' 1×1). Short sums by packed
+    weights that push results out of L2 gain, too (six of 100 × 384×1536: 0.93, 512×2048: 0.96), long ones do not
+    (1024³), and where results stay in L2 it costs 1 to 4 % (MiniLM, 1000 × 512×512)."""
 
     b: KernelBuilder
     points: Callable[[im.Index, im.Index], Sequence[im.Index]]

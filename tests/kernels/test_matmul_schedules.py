@@ -95,6 +95,31 @@ def test_which_cache_streams_are_asked_into(cpu, streamed, level):
     assert set(re.findall(r"call void @llvm.prefetch.p0\(ptr [^,]+, i32 0, i32 (\d)", code)) == {level}
 
 
+@pytest.mark.parametrize(
+    "cpu, terms, epilogue, asks",
+    [
+        ("graniterapids", 384, "onnx.Relu", True),
+        ("graniterapids", 384, "onnx.Erf", False),
+        ("graniterapids", 1024, "onnx.Relu", False),
+        ("graniterapids", 256, "onnx.Relu", False),
+        ("znver4", 384, "onnx.Relu", False),
+        ("x86-64-v3", 384, "onnx.Relu", False),
+    ],
+)
+@pytest.mark.parametrize("rows", [100, "M"])
+def test_results_of_short_sums_are_asked_for_where_weights_push_them_out_of_l2(cpu, rows, terms, epilogue, asks):
+    m, tail = (rows, "") if isinstance(rows, int) else ("?", ', ["M", {}]')
+    x, y = f"tensor<{m}x{terms}xf32{tail.format(terms)}>", f"tensor<{m}x1536xf32{tail.format(1536)}>"
+    w = f"tensor<{terms}x1536xf32>"
+    text = f"""func.func private @k(%x: {x}, %w: {w}) -> {y}
+        attributes {{kernel.kind = "matmul", kernel.root = "onnx.MatMul"}} {{
+      %0 = "onnx.MatMul"(%x, %w) : ({x}, {w}) -> {y}
+      %1 = "{epilogue}"(%0) : ({y}) -> {y}
+      return %1 : {y} }}"""
+    code = compile_kernel(text, constants={1}, mcpu=cpu).llvm_ir
+    assert bool(re.search(r"call void @llvm.prefetch.p0\(ptr [^,]+, i32 1,", code)) == asks
+
+
 def test_two_tiles_ask_far_ahead_of_a_core_that_reads_ahead():
     """More ask for shares of the next panel, on any core."""
     cases = [("znver3", 8), *((cpu, rows) for cpu in ("znver4", "znver3", "emeraldrapids") for rows in (16, 28, 32))]
