@@ -7,13 +7,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { MASK_WORDS = 1024 / (8 * sizeof(long)) };
+enum { MASK_WORDS = 8192 / (8 * sizeof(long)) }; /* as many CPUs as Linux may have */
 
 typedef struct place {
-    int32_t thread;     /* its id */
-    size_t word;        /* of a mask, and … */
-    unsigned long bit;  /* … in it: the CPU that is barred to it */
-    long bytes;         /* of a mask; 0: nothing is barred to it */
+    int32_t thread;    /* its id */
+    size_t word;       /* of a mask, and … */
+    unsigned long bit; /* … in it: the CPU that is barred to it */
+    long bytes;        /* of a mask; 0: nothing is barred to it */
     unsigned long mask[MASK_WORDS]; /* the CPUs it may use: all but that one, for now */
 } place;
 
