@@ -219,23 +219,24 @@ class _Emitter:
         if not self.ahead:
             return None
         number = im.mod(im.floordiv(row, s.rows), s.group)
-        results = prefetching.ResultLines(b, self._points(batch, row), rows, s.width)
-        wait = im.select(im.compare(self.stop, "==", self.k), 0, MANY_STEPS)
-
-        def ask_for_results(k: im.Index, step: int) -> None:
-            results.ask(im.add(im.floordiv(im.sub(k, self.start), step), wait))
-
         if s.packed:
             buffer, terms = b.inputs[b.kernel.operands[p.b_position]], s.chunk or self.k
             start, stride = im.add(self.base, im.mul(self.start, s.width)), s.chunk * s.width or buffer.strides[-3]
             stream = prefetching.Panels(buffer, start, stride, s.width, terms, b, b.target.core.reads_ahead)
             share = lambda k, step: stream.ask(self.ahead, self.shares, number, im.sub(k, self.start), step)  # noqa: E731
-            return _both(share, ask_for_results) if self._stores_wait() else share
+            return _both(share, self._asking_for_results(batch, row, rows)) if self._stores_wait() else share
         tiles = 0 if self.free else min(s.group, contraction.tile_count(p.rows, s.rows))
         after, terms = im.add(self.columns[0], s.width), im.sub(self.stop, self.start)
         columns = prefetching.Columns(b, p, batch, after, s.width, self.start, terms, tiles)
         copying = self.copying
-        return _both(lambda k, step: columns.ask(number, k, step, copying), ask_for_results)
+        results = self._asking_for_results(batch, row, rows)
+        return _both(lambda k, step: columns.ask(number, k, step, copying), results)
+
+    def _asking_for_results(self, batch, row: im.Index, rows: int) -> contraction.Ask:
+        """A line of a tile's results before each step of its last terms."""
+        lines = prefetching.ResultLines(self.b, self._points(batch, row), rows, self.s.width)
+        wait = im.select(im.compare(self.stop, "==", self.k), 0, MANY_STEPS)
+        return lambda k, step: lines.ask(im.add(im.floordiv(im.sub(k, self.start), step), wait))
 
     def _stores_wait(self) -> bool:
         """Whether stores of sums by packed weights wait: those of short sums, which are no more work than that. Not of
