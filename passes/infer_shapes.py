@@ -30,22 +30,17 @@ from onnxc.dialects.shapes import (
     ShapeContext,
     UnknownOperandRank,
     UnknownRank,
-    reals,
 )
 from onnxc.dialects.shapes.reals import Number
 from onnxc.dialects.types import Tensor, is_tensor
 from onnxc.passes import shape_binding, shape_requirements, shape_resolution
 from onnxc.passes.contract import Program, transforms
+from onnxc.passes.known_elements import MOST, Values, constant_values, is_small
 from onnxc.passes.recorded_values import ATTRIBUTE, recorded_values, values_attribute
 from onnxc.passes.rewriting import functions, match_signature
 from onnxc.passes.shape_branches import visit_if
 from onnxc.passes.shape_loops import visit_loop, visit_scan
 
-Values = tuple[Number, ...]
-
-_EVALUATED = 64  # elements at most; shapes and index lists of exporters are far smaller
-_INTEGERS = ("i64", "i32", "i1", "i8", "i16", "ui8", "ui16", "ui32", "ui64")
-_FLOATS = ("f32", "f64", "f16", "bf16")
 _SILENT = {"onnx.Constant", "onnx.None", "onnx.Yield", "func.return"}
 _REGIONS = {"onnx.If": visit_if, "onnx.Loop": visit_loop, "onnx.Scan": visit_scan}
 
@@ -216,7 +211,7 @@ class Inference:
         """The elements of a small tensor, if known symbolically."""
         known = self.values.get(value)
         if known is None:
-            known = _constant_values(value)
+            known = constant_values(value)
             if known is not None:
                 self.values[value] = known
         return known
@@ -233,10 +228,10 @@ class Inference:
 
     def _evaluate(self, context: ShapeContext, op: ir.Operation) -> None:
         evaluate = EVALUATE.get(context.name)
-        if evaluate is None or not _is_small(self.type_of(op.results[0])):
+        if evaluate is None or not is_small(self.type_of(op.results[0])):
             return
         for result, values in zip(op.results, evaluate(context) or (), strict=False):
-            if values is not None and len(values) <= _EVALUATED:
+            if values is not None and len(values) <= MOST:
                 self.values[result] = tuple(values)
 
     def _record(self, op: ir.Operation, context: ShapeContext) -> None:
@@ -264,33 +259,6 @@ class Inference:
                     why=why, hint=hint[0] if hint else None,
                 )
             )  # fmt: skip
-
-
-def _is_small(tensor: Tensor | None) -> bool:
-    if tensor is None or not tensor.is_static:
-        return False
-    wanted = tensor.elem in _INTEGERS or (tensor.elem in _FLOATS and tensor.rank is not None and tensor.rank <= 1)
-    count = tensor.numel
-    return wanted and isinstance(count, int) and count <= _EVALUATED
-
-
-def _constant_values(value: ir.Value) -> Values | None:
-    """The elements of a constant that stands in the IR."""
-    owner = value.owner
-    if isinstance(owner, ir.Block) or owner.name != "onnx.Constant" or "value" not in owner.attributes:
-        return None
-    dense = owner.attributes["value"]
-    if isinstance(dense, ir.DenseIntElementsAttr):
-        return tuple(int(element) for element in _elements(dense))
-    if not isinstance(dense, ir.DenseFPElementsAttr):
-        return None
-    numbers = [reals.from_float(element) for element in _elements(dense)]
-    known = tuple(number for number in numbers if number is not None)
-    return known if len(known) == len(numbers) else None
-
-
-def _elements(dense) -> list:
-    return [dense[0]] * len(dense) if len(dense) and dense.is_splat else list(dense)
 
 
 def _check_sizes(types: Sequence[Tensor]) -> None:
