@@ -76,7 +76,8 @@ class _Emitter:
         self.row_dims = [b.dim(d) for d in p.row_dims]
         self.one_axis = not self.batch and contraction.rows_are_one_axis(b.kernel)
         self.free = not isinstance(p.rows, int)
-        self.shares = im.minimum(s.group, im.maximum(im.floordiv(self.rows, s.rows), 1)) if self.free else s.group
+        whole = im.maximum(im.floordiv(self.rows, s.rows), 1)  # those left over ask for their own panel
+        self.shares = im.minimum(s.group, whole if self.free else contraction.tile_count(p.rows, s.rows))
         self._take(s)
         self.partial = self.sums.room(s.group * s.rows * s.width) if s.chunk else None
         # where there is a tile for each number of rows left over, a copy of a long epilogue for each row is too much

@@ -66,7 +66,7 @@ class PixelTiles:
         self.one_axis = contraction.rows_are_one_axis(b.kernel)
         self.x, self.w = b.inputs[p.op.operands[0]], b.inputs[p.op.operands[1]]
         self.groups, self.panels, self.tiles = (b.dim(d) for d in pixel_grid(p, s))
-        self.shares = s.group if isinstance(self.tiles, int) else im.minimum(s.group, im.maximum(self.tiles, 1))
+        self.shares = im.minimum(s.group, im.maximum(self.tiles, 1))
         self.channels, self.filters, self.pixels = b.dim(p.channels), b.dim(p.filters), b.dim(p.pixels)
         self.row = b.dim(p.row)
         self.size = [b.dim(d) for d in p.size]

@@ -5,12 +5,12 @@
 
 One thread, its CPU time, blocks of both sides in turn (compiler/bench.py); a ratio above 1 is what free dims cost. In
 which sets of a cache weights and tensors lie moves times by some 5 %: each line is the median of several placements,
-new processes that run new copies of both artefacts, and tells the ratios' range. Which copy comes first takes turns:
-pages just freed are taken first, and may lie together. Where ratios differ by more than `SPREAD`, as they do for weights
-that just fail to fit into L2 (one row of 768×768: 0.93 to 1.09), there are `MORE` times as many placements. Both sides of
-a run include the call from Python. "cold": products of one input with so many weights that those are in L2 no more when
-their turn comes again. `--prepare` only compiles, into `--folder`, where a later call finds the artefacts: a folder
-belongs to one version of the compiler.
+new processes that run new copies of both artefacts, and tells the ratios' range. Which copy comes first takes turns,
+and all stay until a line is done: pages just freed are taken first, and would be the same ones again. Where ratios
+differ by more than `SPREAD`, as they do for weights that just fail to fit into L2 (one row of 768×768: 0.93 to 1.09),
+there are `MORE` times as many placements. Both sides of a run include the call from Python. "cold": products of one
+input with so many weights that those are in L2 no more when their turn comes again. `--prepare` only compiles, into
+`--folder`, where a later call finds the artefacts: a folder belongs to one version of the compiler.
 """
 
 from __future__ import annotations
@@ -207,22 +207,22 @@ def measure(family: Family, dims: Mapping[str, int], folder: Path, effort: Effor
     placement: the median of its rounds."""
     sides = compiled(family, {}, folder), compiled(family, dims, folder)
     feeds = complete_feeds(InferenceSession(sides[0]).get_inputs(), {}, dims, seed=0)
-    pairs = [place(sides, feeds, effort.plan, turn) for turn in range(effort.placements)]
-    if spread(pairs) > SPREAD:
-        more = range(effort.placements, MORE * effort.placements)
-        pairs += [place(sides, feeds, effort.plan, turn) for turn in more]
+    with tempfile.TemporaryDirectory() as folder:
+        pairs = [place(sides, feeds, effort.plan, Path(folder), turn) for turn in range(effort.placements)]
+        if spread(pairs) > SPREAD:
+            more = range(effort.placements, MORE * effort.placements)
+            pairs += [place(sides, feeds, effort.plan, Path(folder), turn) for turn in more]
     ratios = [median(pair.ratios) for pair in pairs]
     times = {"exact": median(pair.theirs for pair in pairs), "generic": median(pair.ours for pair in pairs)}
     return {"name": family.name, "dims": dict(dims), **times, "ratio": median(ratios), "ratios": ratios}
 
 
-def place(sides: tuple[Path, Path], feeds: Feeds, plan: Plan, turn: int) -> Pair:
+def place(sides: tuple[Path, Path], feeds: Feeds, plan: Plan, folder: Path, turn: int) -> Pair:
     """Generic beside exact in a placement of their own, the generic's pages taken first in every other `turn`."""
-    with tempfile.TemporaryDirectory() as folder:  # a file's pages stay where they are
-        copies = [Path(folder) / f"{i}.so" for i in range(len(sides))]
-        for i in (0, 1) if turn % 2 == 0 else (1, 0):
-            shutil.copy(sides[i], copies[i])
-        return measure_pair(copies[0], copies[1], feeds, plan, lambda done, rounds: None)
+    copies = [folder / f"{turn}_{i}.so" for i in range(len(sides))]  # a file's pages stay where they are while it is there
+    for i in (0, 1) if turn % 2 == 0 else (1, 0):
+        shutil.copy(sides[i], copies[i])
+    return measure_pair(copies[0], copies[1], feeds, plan, lambda done, rounds: None)
 
 
 def spread(pairs: Sequence[Pair]) -> float:

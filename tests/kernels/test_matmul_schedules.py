@@ -95,6 +95,18 @@ def test_which_cache_streams_are_asked_into(cpu, streamed, level):
     assert set(re.findall(r"call void @llvm.prefetch.p0\(ptr [^,]+, i32 0, i32 (\d)", code)) == {level}
 
 
+def test_the_tiles_that_are_there_ask_for_all_of_the_next_panel():
+    """Two of them, each for half of its 48 columns: 3 lines in two terms, however many a unit may have."""
+    text = """func.func private @k(%x: tensor<16x256xf32>, %w: tensor<256x960xf32>) -> tensor<16x960xf32>
+        attributes {kernel.kind = "matmul", kernel.root = "onnx.MatMul"} {
+      %0 = "onnx.MatMul"(%x, %w) : (tensor<16x256xf32>, tensor<256x960xf32>) -> tensor<16x960xf32>
+      return %0 : tensor<16x960xf32> }"""
+    for group in (2, 16):
+        schedule = {"rows": 8, "vectors": 3, "lanes": 16, "group": group, "prefetch": 1, "unroll": 2}
+        code = compile_kernel(text, constants={1}, schedule=schedule, mcpu="graniterapids").llvm_ir
+        assert code.count("call void @llvm.prefetch") == 3
+
+
 @pytest.mark.parametrize(
     "cpu, terms, epilogue, asks",
     [
