@@ -1,4 +1,4 @@
-"""Which tensors shape inference knows element by element: small ones, which exporters compute shapes and indices with."""
+"""Which tensors shape inference knows element by element: small ones, which exporters compute shapes and indices by."""
 
 from __future__ import annotations
 

@@ -219,7 +219,7 @@ def measure(family: Family, dims: Mapping[str, int], folder: Path, effort: Effor
 
 def place(sides: tuple[Path, Path], feeds: Feeds, plan: Plan, folder: Path, turn: int) -> Pair:
     """Generic beside exact in a placement of their own, the generic's pages taken first in every other `turn`."""
-    copies = [folder / f"{turn}_{i}.so" for i in range(len(sides))]  # a file's pages stay where they are while it is there
+    copies = [folder / f"{turn}_{i}.so" for i in range(len(sides))]  # while a file is there, its pages stay in place
     for i in (0, 1) if turn % 2 == 0 else (1, 0):
         shutil.copy(sides[i], copies[i])
     return measure_pair(copies[0], copies[1], feeds, plan, lambda done, rounds: None)
