@@ -19,7 +19,7 @@ import click
 
 import onnxc
 from onnxc import faults
-from onnxc.cli_options import TUNE_SECONDS, Duration, compile_options, input_options, once
+from onnxc.cli_options import TUNE_SECONDS, Duration, Milliseconds, compile_options, input_options, once
 from onnxc.errors import REFUSED, UNREADABLE, OnnxcError, Refusals
 from onnxc.leftovers import INTERRUPTED, temporary_folder
 from onnxc.options import KINDS, LEVELS, Options
@@ -150,7 +150,7 @@ def run_command(model: Path, inputs: tuple[str, ...], seed: int, save: Path | No
 @input_options
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="On both sides.")
 @click.option("--rounds", type=click.IntRange(min=2), default=12, show_default=True, help="Blocks of each side.")
-@click.option("--block-ms", type=click.FloatRange(min=1), default=80.0, show_default=True, help="Length of a block.")
+@click.option("--block-ms", type=Milliseconds(), default=80.0, show_default=True, help="Length of a block.")
 @click.option("--json", "json_file", type=Path, metavar="FILE", help="Write the measurements.")
 @compile_options
 def bench_command(model: Path, **arguments: Any) -> None:
@@ -190,7 +190,7 @@ def tune_command(files: tuple[Path, ...], **arguments: Any) -> None:
               help='What comes: a list of {INPUT: SHAPE} or {DIM: SIZE}, perhaps each with a "weight".')  # fmt: skip
 @click.option("--threads", type=click.IntRange(min=1), default=1, show_default=True, help="Of each run.")
 @click.option("--rounds", type=click.IntRange(min=2), default=12, show_default=True, help="Blocks of each side.")
-@click.option("--block-ms", type=click.FloatRange(min=1), default=80.0, show_default=True, help="Length of a block.")
+@click.option("--block-ms", type=Milliseconds(), default=80.0, show_default=True, help="Length of a block.")
 @click.option("--json", "as_json", is_flag=True, help="Everything as JSON.")
 @compile_options
 def advise_command(model: Path, shapes: Path, threads: int, rounds: int, block_ms: float, as_json: bool,

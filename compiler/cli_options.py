@@ -44,6 +44,19 @@ class Duration(click.ParamType):
         return seconds
 
 
+class Milliseconds(click.FloatRange):
+    """A number of at least 1 that is neither infinite nor none."""
+
+    def __init__(self) -> None:
+        super().__init__(min=1)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        number = super().convert(value, param, ctx)
+        if not number <= 1000 * LONGEST:
+            self.fail(f"'{value}' is no number of milliseconds up to {LONGEST // 3600} h")
+        return number
+
+
 def once(instead: str) -> Callable[[click.Context, click.Parameter, tuple[Any, ...]], Any]:
     """The callback of an option, declared with `multiple`, that holds one value: a second would silence the first.
 

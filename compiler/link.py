@@ -90,10 +90,12 @@ def copy_output(made: Path, out: Path) -> None:
 
 def check_output(out: Path) -> None:
     """Refuses, before any work, an output that could not be written in the end."""
-    parent = out.absolute().parent
+    parent = _place_of(out).parent
     why = None
     if out.is_dir():
         why = "it is a folder"
+    elif out.exists() and not out.is_file():
+        why = "it is no regular file"
     elif not parent.is_dir():
         why = f"'{parent}' is not a folder" if parent.exists() else f"there is no folder '{parent}'"
     elif not os.access(parent, os.W_OK | os.X_OK):
@@ -103,18 +105,26 @@ def check_output(out: Path) -> None:
 
 
 def publish(made: Mapping[Path, Path]) -> None:
-    """Gives files from a scratch folder their names; none where one of the names is a folder's."""
+    """Gives files from a scratch folder their names, or those that symbolic links stand for; none where one of the
+    names is a folder's, a device's or a pipe's, which a program run as root would replace."""
     for out in made:
         if out.is_dir():
-            raise IsADirectoryError(21, "is a folder", str(out))
+            raise IsADirectoryError(errno.EISDIR, "is a folder", str(out))
+        if out.exists() and not out.is_file():
+            raise OSError(errno.EINVAL, "is no regular file", str(out))
     for out, file in made.items():
-        os.replace(file, out)
+        os.replace(file, _place_of(out))
+
+
+def _place_of(out: Path) -> Path:
+    """Where an output is written: a symbolic link stays one."""
+    return Path(os.path.realpath(out))
 
 
 @contextlib.contextmanager
 def scratch_beside(out: Path) -> Iterator[Path]:
     """A folder on the output's file system that is gone afterwards, whatever happens; OSErrors become OnnxcErrors."""
-    parent = out.absolute().parent
+    parent = _place_of(out).parent
     if is_temporary(parent):  # a part of an output whose own scratch folder this is
         with tempfile.TemporaryDirectory(dir=parent) as inner:
             yield Path(inner)

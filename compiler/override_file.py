@@ -102,8 +102,9 @@ def _example(name: str) -> str:
 def _line(lines: list[str], pattern: str) -> int:
     """Where the table of a pattern begins; TOML's reader does not say."""
     written = pattern.replace("\\", "\\\\").replace('"', '\\"')
+    bare = pattern or '""'
     for number, line in enumerate(lines, 1):
         head = line.strip()
-        if head.startswith((f'["{written}"', f"['{pattern}'", f"[{pattern}]", f"[{pattern}.", pattern, f'"{written}"')):
+        if head.startswith((f'["{written}"', f"['{pattern}'", f"[{pattern}]", f"[{pattern}.", bare, f'"{written}"')):
             return number
     return 1

@@ -16,6 +16,8 @@ from typing import Any, Protocol
 from onnxc.errors import UNREADABLE, OnnxcError
 from onnxc.variants import LARGEST_DIM
 
+MOST_WEIGHT = 1e15  # sums of which are exact enough
+
 
 class Value(Protocol):
     """An input of the model, as the runtime tells it."""
@@ -104,8 +106,8 @@ def _note(known: Dims, name: str | None, dim: int | str | None, size: Any, place
 
 
 def _weight(given: Any) -> float:
-    if isinstance(given, bool) or not isinstance(given, int | float) or not math.isfinite(given) or given <= 0:
-        raise _wrong(f"the weight is {given!r}, not a positive number")
+    if isinstance(given, bool) or not isinstance(given, int | float) or not 0 < given <= MOST_WEIGHT:
+        raise _wrong(f"the weight is {given!r:.40}, not a positive number up to {MOST_WEIGHT:.0e}")
     return float(given)
 
 

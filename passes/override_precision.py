@@ -27,6 +27,7 @@ from onnxc.passes.rewriting import functions, operations, retyped
 
 #: precision → what is narrower, and how schemas name it
 NARROWER = {"f64": ("f32", "f16", "bf16"), "f32": ("f16", "bf16")}
+_NO_NODES = ("onnx.Constant", "onnx.None")
 NAMES = {"f64": "tensor(double)", "f32": "tensor(float)"}
 
 
@@ -36,7 +37,7 @@ def override_precision(program: Program) -> None:
     if not overrides(program):
         return
     bodies = [function.regions[0].blocks[0] for function in functions(program.module)]
-    nodes = [OnnxOp(op) for body in bodies for op in operations(body) if is_onnx(op) and op.name != "onnx.Constant"]
+    nodes = [OnnxOp(op) for body in bodies for op in operations(body) if is_onnx(op) and op.name not in _NO_NODES]
     warn_of_strangers(program, (op.node for op in nodes))
     done: set[str] = set()
     others: dict[str, OnnxcError] = {}  # what cannot be done, by the pattern's place

@@ -47,7 +47,9 @@ class Override:
         return self.strict or self.precision == HIGHEST
 
     def matches(self, node: str) -> bool:
-        return fnmatchcase(node.partition(MARK)[0], self.pattern)
+        """Whether the node of this name is meant; what has no name is none of the model's."""
+        name = node.partition(MARK)[0]
+        return bool(name) and fnmatchcase(name, self.pattern)
 
     def refuse(self, message: str, **details: Any) -> OnnxcError:
         """An error that names the file and the line."""

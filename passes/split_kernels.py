@@ -103,7 +103,7 @@ def _call(
     whole: ir.Operation, kernel: KernelFunction, part: Part, name: str, operands: Sequence[ir.Value],
     values: dict[str, dims.Dim], opaque: OpaqueDims,
 ) -> ir.Value:  # fmt: skip
-    own = {str(symbol): dims.substitute(unit, values) for unit, symbol in opaque.names.items()}
+    own = {f"d{i}": dims.substitute(unit, values) for i, unit in enumerate(opaque.names)}
     tensor = Tensor.of(part.result.type)
     shape = [d if isinstance(d, int) else dims.substitute(d, values) for d in tensor.dims]
     nodes = nodes_by_operator(whole) or [""] * len(kernel.ops)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Iterable
 from pathlib import Path
 
 from onnxc.errors import OnnxcError
@@ -12,21 +13,23 @@ from onnxc.tuning.records import Records
 class OutputFile:
     """A file that a tuning writes its records to whenever it has found one.
 
-    What another process puts there meanwhile stays. `written`: whether anything was written yet.
+    What another process puts there meanwhile stays, and so do lines of `newer` versions. `written`: whether anything
+    was written yet.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, newer: Iterable[str] = ()) -> None:
         self.path, self.written = path, False
         self._state = _state(path)
         self._own: set[str] = set()
-        self._others = Records()
+        self._others = Records(newer=newer)
 
     def write(self, records: Records) -> None:
         """The records, and those of others."""
         if _state(self.path) != self._state:
             with contextlib.suppress(OnnxcError):  # it is gone
                 there, _ = Records.read(self.path)
-                self._others = Records(record for record in (*self._others, *there) if record.line() not in self._own)
+                others = [record for record in (*self._others, *there) if record.line() not in self._own]
+                self._others = Records(others, [*self._others.newer, *there.newer])
         self._own.update(record.line() for record in records)
         records.merge(self._others).write(self.path)
         self._state, self.written = _state(self.path), True

@@ -24,6 +24,7 @@ from onnxc.tuning.choices import RecordedChoices
 
 FORMAT = 1
 SLOWER = 1.02  # a winner that is slower than the default by more than noise contradicts itself
+SHORTEST, LONGEST = 1e-3, 1e18  # nanoseconds that something may take
 LARGEST = 1 << 31  # entries of a schedule are small
 Key = tuple[str, str, int, str]
 
@@ -94,10 +95,11 @@ class Record:
 
 
 class Records:
-    """The best record of each key."""
+    """The best record of each key, and lines of `newer` versions, which stay as they are."""
 
-    def __init__(self, records: Iterable[Record] = ()) -> None:
+    def __init__(self, records: Iterable[Record] = (), newer: Iterable[str] = ()) -> None:
         self._best: dict[Key, Record] = {}
+        self.newer = sorted(set(newer))
         for record in records:
             self.add(record)
 
@@ -117,7 +119,7 @@ class Records:
 
     def merge(self, other: Records) -> Records:
         """A new set with the better record of each key."""
-        return Records([*self, *other])
+        return Records([*self, *other], [*self.newer, *other.newer])
 
     @classmethod
     def read(cls, path: Path) -> tuple[Records, list[str]]:
@@ -139,6 +141,8 @@ class Records:
                 record = parse_record(line, origin)
             except Unusable as why:
                 warnings.append(f"{origin}: {why}")
+                if isinstance(why, Newer):
+                    records.newer = sorted({*records.newer, line.decode().strip()})
                 continue
             rival = records.add(record)
             if rival is not None and rival.choice != record.choice:
@@ -147,7 +151,8 @@ class Records:
 
     def write(self, path: Path) -> None:
         """The file appears whole or not at all; the same records give the same bytes."""
-        write_output(Path(path), "".join(f"{record.line()}\n" for record in self).encode())
+        lines = [*(record.line() for record in self), *self.newer]
+        write_output(Path(path), "".join(f"{line}\n" for line in lines).encode())
 
     def choices(self, target: object, threads: int | None = None) -> RecordedChoices:
         """What the records say for a target (a Target, or its key), and for `threads` where they were measured so."""
@@ -158,6 +163,10 @@ class Unusable(Exception):
     """Why a line is no record that can be used."""
 
 
+class Newer(Unusable):
+    """The line is a record of a version to come."""
+
+
 def parse_record(line: bytes, origin: str = "") -> Record:
     """The record in a line, all of whose fields are checked."""
     entries = _entries(line)
@@ -165,7 +174,7 @@ def parse_record(line: bytes, origin: str = "") -> Record:
         raise Unusable("this is no tuning record")
     format_ = _get(entries, "format", int)
     if format_ > FORMAT:
-        raise Unusable(f"its format {format_!r:.40} is newer than this onnxc reads ({FORMAT})")
+        raise Newer(f"its format {format_!r:.40} is newer than this onnxc reads ({FORMAT})")
     record = Record(
         signature=_get(entries, "signature", str),
         target=_get(entries, "target", str),
@@ -233,7 +242,7 @@ def _finite(entries: Mapping[str, Any], name: str, default: float | None = None)
 
 def _positive(entries: Mapping[str, Any], name: str) -> float:
     value = _finite(entries, name)
-    if not value:
+    if not SHORTEST <= value <= LONGEST:
         raise Unusable(f"its '{name}' is {value}")
     return value
 

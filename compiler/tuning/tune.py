@@ -76,7 +76,7 @@ class Tuner:
     ) -> None:  # fmt: skip
         self.model, self.options, self.output, self.threads = model, options, output, threads
         self.known, self.records, self.progress = records, records, progress
-        self.file = OutputFile(output)
+        self.file = OutputFile(output, records.newer)
         self.target = target_for(options.mcpu, options.target)
         self.pool = CompilePool(self.target, options.jobs, cache=user_cache(enabled=options.cache))
         self.start = time.monotonic()

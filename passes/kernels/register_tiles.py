@@ -186,7 +186,7 @@ class _Estimates:
             uneven = UNEVEN if isinstance(p.period, int) and p.period % rows else 1.0
             return uneven * (tiles * panels * self._cycles_in_halves(height, vectors, reading))
         # wide panels are read faster than tall ones (3 to 5 %), as long as they stay in cache for many rows; on Granite
-        # Rapids 8×3 and 9×3 take 0.95 to 0.98 of 6×4's time by themselves, but 1.00 to 1.02 in BERT of 512 tokens, MiniLM
+        # Rapids 8×3 and 9×3 take 0.95 to 0.98 of 6×4's time by themselves, but 1.00 to 1.02 in models of 512 tokens
         wide = self.rows >= 512 and isinstance(p.terms, int) and p.terms <= 1200
         return tiles * panels * self._cycles(height, vectors, reading) * (0.95 if wide and tile == (6, 4) else 1.0)
 

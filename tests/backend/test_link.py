@@ -13,7 +13,7 @@ from elftools.elf.elffile import ELFFile
 from onnxc.elf_symbols import undefined_symbols
 from onnxc.emit_object import emit
 from onnxc.errors import CompilerBug, OnnxcError
-from onnxc.link import archive, link_relocatable, link_shared, write_output
+from onnxc.link import archive, check_output, link_relocatable, link_shared, write_output
 from onnxc.targets import target_for
 from onnxc.zig import zig_binary
 
@@ -179,3 +179,25 @@ def test_write_output(tmp_path):
     write_output(tmp_path / "x.ll", b"two")
     assert (tmp_path / "x.ll").read_bytes() == b"two"
     assert os.listdir(tmp_path) == ["x.ll"]
+
+
+def test_a_link_stays_one(tmp_path):
+    """What it stands for is written, also in another folder, or where there is nothing yet."""
+    (tmp_path / "there").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "there" / "file")
+    for data in (b"new", b"again"):
+        check_output(tmp_path / "link")
+        write_output(tmp_path / "link", data)
+        assert (tmp_path / "link").is_symlink() and (tmp_path / "there" / "file").read_bytes() == data
+    assert os.listdir(tmp_path / "there") == ["file"]
+
+
+def test_what_is_no_file_is_not_replaced(tmp_path):
+    """A pipe, as a device of those whom root's programs could take away."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(OnnxcError, match="it is no regular file") as refused:
+        check_output(pipe)
+    with pytest.raises(OnnxcError, match="is no regular file"):
+        write_output(pipe, b"data")
+    assert refused.value.exit_code == 2 and pipe.is_fifo()

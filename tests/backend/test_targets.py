@@ -100,6 +100,7 @@ def test_arm_cpu_names():
     [
         ("skylakee", "x86_64", "skylake"),
         ("zen4", "x86_64", "znver4"),
+        ("i386", "x86_64", "for example native"),
         ("x86-64-v5", "x86_64", "x86-64-v3"),
         ("cortex-a72x", "aarch64", "cortex-a72"),
         ("", "x86_64", "for example native"),

@@ -41,6 +41,8 @@ def test_every_command_has_help(onnxc_command) -> None:
         (["compile", "m.onnx", "-o", "m.so", "--override", "a", "--override", "b"], "given 2 times"),
         (["advise", "m.onnx", "--shapes", "a", "--shapes", "b"], "given 2 times"),
         (["bench", "m.onnx", "--against", "onnxruntime", "--against", "openvino"], "given 2 times"),
+        (["bench", "m.onnx", "--block-ms", "nan"], "'nan' is no number of milliseconds"),
+        (["advise", "m.onnx", "--shapes", "a", "--block-ms", "inf"], "'inf' is no number of milliseconds"),
         (["nonsense"], "nonsense"),
     ],
 )

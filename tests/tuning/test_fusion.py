@@ -229,6 +229,16 @@ def test_calls_and_kernels_fit(tmp_path: Path) -> None:
     assert called == made and len(made) == 2 and sizes == {'{d0 = "n"}'}
 
 
+@pytest.mark.parametrize("spec", ["n=1..64", "n=7..65", "n=8..16,n%8=0"])
+def test_sizes_with_limits(tmp_path: Path, spec: str) -> None:
+    """What is known of a size is known of the parts'."""
+    feed = np.random.default_rng(0).standard_normal((16, 20), dtype=np.float32)
+    source, shapes = feed_forward(("n", 20)), {"variants": (spec,), "generic": False}
+    whole, one = outputs(source, tmp_path / "whole", feed, **shapes)
+    parted, two = outputs(source, tmp_path / "parts", feed, tuning=After(0), **shapes)
+    assert parted == whole and two == one + 1
+
+
 def wide(path: Path) -> Path:
     onnx.save(feed_forward((64, 20)), path)
     return path

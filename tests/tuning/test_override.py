@@ -81,6 +81,12 @@ def test_a_pattern_that_no_node_has(tmp_path: Path) -> None:
     assert warning == f"warning: {tmp_path / 'o.toml'}:2: no node is named 'conv9' (close: conv2, conv1)"
 
 
+def test_no_node_has_an_empty_name(tmp_path: Path) -> None:
+    """Operators that passes add have none, and are not meant."""
+    _, (warning,) = kernels(tmp_path / "o.toml", '\n[""]\nalgorithm = "direct"\n')
+    assert warning == f"warning: {tmp_path / 'o.toml'}:2: no node is named ''"
+
+
 @pytest.mark.parametrize(
     ("text", "node", "why"),
     [

@@ -61,6 +61,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
         (edited(target=None), "its 'target' is missing"),
         (edited(ns="fast"), "its 'ns' is 'fast'"),
         (edited(ns=-1.0), "its 'ns' is -1.0"),
+        (edited(ns=5e-324, default_ns=1.0), "its 'ns' is 5e-324"),
+        (edited(default_ns=1e308), "its 'default_ns' is 1e+308"),
         (edited(ns=10**400), "its 'ns' is 1000"),
         (edited(spread=10**400), "its 'spread' is 1000"),
         (RECORD.line().encode().replace(b'"spread": 0.0', b'"spread": 1e999'), "its 'spread' is inf"),
@@ -124,6 +126,23 @@ def test_the_nearest_record() -> None:
     choices = Records([small, large, WINOGRAD]).choices(TARGET)
     assert choices.nearest(SIGNATURE) == small.signature
     assert choices.nearest("conv(f32[1,2,2,8])") is None
+
+
+def test_records_of_newer_versions_stay(tmp_path: Path) -> None:
+    """A file that is written again keeps the lines that only others can read; those of another file come along."""
+    first, second = edited(format=2), edited(format=3)
+    records, warnings = read(tmp_path / "a.jsonl", first, RECORD.line().encode(), first)
+    assert len(records) == 1 and len(warnings) == 2
+    other, _ = read(tmp_path / "b.jsonl", second, first)
+    records.merge(other).write(tmp_path / "a.jsonl")
+    assert (tmp_path / "a.jsonl").read_bytes() == b"".join(
+        line + b"\n" for line in (RECORD.line().encode(), first, second)
+    )
+    file = OutputFile(tmp_path / "c.jsonl", records.newer)
+    (tmp_path / "c.jsonl").write_bytes(second)  # somebody else's, meanwhile
+    file.write(Records([RECORD]))
+    file.write(Records([RECORD]))
+    assert (tmp_path / "c.jsonl").read_bytes() == (tmp_path / "a.jsonl").read_bytes()
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

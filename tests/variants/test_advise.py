@@ -54,6 +54,10 @@ def test_shapes(tmp_path: Path) -> None:
         ([{"batch": 1, "x.2": 1, "seq": 1}, {"x": [1, 3]}], "shape 2: input 'x' has 3 dims, not 2"),
         ([{"x": [1, 4, 1]}], "'x.1' is 4, but the model fixes it to 3"),
         ([{"x": [1, 3, 1], "mask": [2, 1]}], "dim 'batch' is 1 and 2"),
+        (
+            [{"batch": 1, "x.2": 1, "seq": 1, "weight": 1e308}],
+            "shape 1: the weight is 1e+308, not a positive number up to",
+        ),
         ([{"batch": -1}], "'batch' is -1, which is no size"),
         ([{"batch": 1 << 47}], "'batch' is 140737488355328, which is no size"),
         ([{"x": "1,3,1"}], "the shape of input 'x' is '1,3,1', not a list"),
