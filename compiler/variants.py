@@ -49,6 +49,10 @@ class Bounds:
             return None
         return Bounds(low, high, multiple)
 
+    def near(self, size: int) -> int:
+        """A size that meets them, as close below `size` as they allow, of one multiple at least."""
+        return max(self.low, min(max(size, self.multiple), self.high) // self.multiple * self.multiple)
+
     def text(self, name: str) -> str:
         """As it is written in a variant."""
         if self.exact:

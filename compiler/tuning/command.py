@@ -63,14 +63,14 @@ def tune(files: Sequence[Path], arguments: dict[str, Any]) -> None:
 def tuned_options(model: Path, options: Options, budget: float, progress: Progress) -> Options:
     """The options with records of tunings that take about `budget` seconds together, added to those that they have.
 
-    Each variant is tuned by itself, its free dims at usual sizes, for each CPU that the artefact is for.
+    Each variant is tuned by itself, its free dims at usual sizes that it takes, for each CPU that the artefact is for.
     """
     if not options.isa:
         options = replace(options, mcpu=options.mcpu or "native")
     records = options.tuning if isinstance(options.tuning, Records) else Records()
     if isinstance(options.tuning, Path):
         records = _read(options.tuning, progress)
-    each = [_realisation(options, dims, cpu) for dims in _shapes(options) for cpu in options.isa or (options.mcpu,)]
+    each = [_realisation(one, cpu) for one in _shapes(options) for cpu in options.isa or (options.mcpu,)]
     for one in each:
         with temporary_folder() as folder:
             output, threads = folder / "records.jsonl", options.threads or 1
@@ -83,18 +83,23 @@ def tuned_options(model: Path, options: Options, budget: float, progress: Progre
     return replace(options, tuning=records)
 
 
-def _shapes(options: Options) -> list[dict[str, int]]:
-    """The dims that have one value, for the generic variant and for each other."""
-    shapes = [dict(options.dims)] if options.generic or not options.variants else []
+def _shapes(options: Options) -> list[Options]:
+    """Those of the generic variant alone, and of each other: its exact dims are set, its ranges and multiples, which
+    kernels know, stay a variant."""
+    generic = replace(options, variants=(), generic=True)
+    shapes = [generic] if options.generic or not options.variants else []
     for spec in map(read_spec, options.variants):
-        shapes.append({**options.dims, **{dim: b.low for dim, b in spec.bounds.items() if b.exact}})
+        exact = {dim: b.low for dim, b in spec.bounds.items() if b.exact}
+        if len(exact) == len(spec.bounds):
+            shapes.append(replace(generic, dims={**options.dims, **exact}))
+        else:
+            shapes.append(replace(options, variants=(spec.text,), generic=False))
     return [shape for i, shape in enumerate(shapes) if shape not in shapes[:i]]
 
 
-def _realisation(options: Options, dims: dict[str, int], cpu: str | None) -> Options:
-    """The options of tuning one shape for one CPU: what is written in the end is the compilation's matter."""
-    alone = replace(options, dims=dims, mcpu=cpu, isa=(), variants=(), generic=True)
-    return replace(alone, emit=None, save_stages=None)
+def _realisation(options: Options, cpu: str | None) -> Options:
+    """The options of tuning it for one CPU: what is written in the end is the compilation's matter."""
+    return replace(options, mcpu=cpu, isa=(), emit=None, save_stages=None)
 
 
 def _known(arguments: dict[str, Any], output: Path, progress: Progress) -> Records:

@@ -7,7 +7,7 @@ through the passes once more, and the convolution's calls are those whose nodes 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from onnxc.dialects import dims
 from onnxc.dialects.onnx import is_constant
 from onnxc.dialects.types import Tensor
 from onnxc.dialects.weights import constant_array, dtype_of
-from onnxc.feeds import resolve_shape
+from onnxc.feeds import Value, resolve_shape
 from onnxc.options import Options
 from onnxc.passes.apply_choices import apply_choices
 from onnxc.passes.choose_schedules import choose_schedules
@@ -28,10 +28,12 @@ from onnxc.passes.kernel_calls import callee_of, dims_of
 from onnxc.passes.rewriting import main_function, operations
 from onnxc.pipeline import PIPELINE
 from onnxc.progress import SILENT, Progress
+from onnxc.realisations import realisations
 from onnxc.refusals import complete_refusals
 from onnxc.runtime.element_types import numpy_type
 from onnxc.signature import input_values
 from onnxc.tuning.tasks import Buffer, Call
+from onnxc.variants import find_variants, read_spec
 
 Hook = Callable[[Program], None]
 
@@ -51,9 +53,15 @@ class Lowered:
 
 
 def lower(model: Path, options: Options, hook: Hook | None = None, progress: Progress = SILENT) -> Lowered:
-    """Takes a model to level kernels. `hook` sees the graph right before algorithms are chosen."""
+    """Takes a model, or the one variant of it where the options leave the generic one out, to level kernels. `hook`
+    sees the graph right before algorithms are chosen."""
     run = Compilation(options, progress)
     program = run.import_model(model, "model")
+    if not options.generic:
+        with program.context:
+            variants = find_variants([read_spec(text) for text in options.variants], input_values(program))
+        (one,) = realisations(variants, generic=False, targets=run.targets)
+        program = run.import_model(model, "model", one)
     with complete_refusals(program):
         for function in _passes():
             if function is apply_choices and hook is not None:
@@ -84,15 +92,25 @@ def _passes() -> Iterator[PassFunction]:
 
 def _sizes(program: Program, options: Options) -> dict[str, int]:
     """What main's symbols stand for: the dims that the options set, and usual sizes for others, as `run` has them."""
-    known = dict(options.dims)
+    values = [_Input(v.name, numpy_type(v.dtype).name, v.dtype, v.dims) for v in input_values(program)]
+    known = measured_dims(values, options)
     main = main_function(program.module)
     sizes: dict[str, int] = {}
-    for value, argument in zip(input_values(program), main.regions[0].blocks[0].arguments, strict=True):
-        shape = resolve_shape(_Input(value.name, numpy_type(value.dtype).name, value.dtype, value.dims), known)
-        for d, size in zip(Tensor.of(argument.type).dims, shape, strict=True):
-            if not isinstance(d, int):
-                sizes.setdefault(str(d), size)
+    for value, argument in zip(values, main.regions[0].blocks[0].arguments, strict=True):
+        for d, size in zip(Tensor.of(argument.type).dims, resolve_shape(value, known), strict=True):
+            for name in dims.symbols(d):  # one, times what is known to divide it (dialects/dims/facts.py)
+                sizes.setdefault(name, size // dims.divisor(d))
     return sizes
+
+
+def measured_dims(inputs: Sequence[Value], options: Options) -> dict[str, int]:
+    """The dims that the options set, and the usual sizes of those of which their variant says something, as close as it
+    allows."""
+    usual = dict(options.dims)
+    for value in inputs:
+        resolve_shape(value, usual)
+    bounds = {dim: b for spec in map(read_spec, options.variants) for dim, b in spec.bounds.items()}
+    return {**options.dims, **{dim: b.near(usual.get(dim, b.high)) for dim, b in bounds.items()}}
 
 
 @dataclass(frozen=True)

@@ -164,7 +164,7 @@ class Unusable(Exception):
 
 
 class Newer(Unusable):
-    """The line is a record of a version to come."""
+    """It is a record of a version to come."""
 
 
 def parse_record(line: bytes, origin: str = "") -> Record:
@@ -175,6 +175,7 @@ def parse_record(line: bytes, origin: str = "") -> Record:
     format_ = _get(entries, "format", int)
     if format_ > FORMAT:
         raise Newer(f"its format {format_!r:.40} is newer than this onnxc reads ({FORMAT})")
+    times = _get(entries, "times", dict, {})
     record = Record(
         signature=_get(entries, "signature", str),
         target=_get(entries, "target", str),
@@ -184,7 +185,7 @@ def parse_record(line: bytes, origin: str = "") -> Record:
         threads=_count(entries, "threads", 1),
         rounds=_count(entries, "rounds", 0, 0),
         spread=_finite(entries, "spread", 0.0),
-        times=_times(_get(entries, "times", dict, {})),
+        times={name: _positive(times, name) for name in times},
         verified=_get(entries, "verified", bool, True),
         date=_get(entries, "date", str, ""),
         onnxc=_get(entries, "onnxc", str),
@@ -241,14 +242,9 @@ def _finite(entries: Mapping[str, Any], name: str, default: float | None = None)
 
 
 def _positive(entries: Mapping[str, Any], name: str) -> float:
-    value = _finite(entries, name)
-    if not SHORTEST <= value <= LONGEST:
+    if not SHORTEST <= (value := _finite(entries, name)) <= LONGEST:
         raise Unusable(f"its '{name}' is {value}")
     return value
-
-
-def _times(times: dict[str, Any]) -> Mapping[str, float]:
-    return {name: _positive(times, name) for name in times}
 
 
 def _choice(choice: dict[str, Any]) -> Mapping[str, Any]:

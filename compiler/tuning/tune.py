@@ -22,7 +22,7 @@ from onnxc.progress import SILENT, Progress
 from onnxc.runtime import InferenceSession
 from onnxc.targets import target_for
 from onnxc.tuning.bundle import BundleWriter, Portion
-from onnxc.tuning.extraction import Lowered, lower
+from onnxc.tuning.extraction import Lowered, lower, measured_dims
 from onnxc.tuning.fusion import fusion_tasks
 from onnxc.tuning.output_file import OutputFile
 from onnxc.tuning.problems import Algorithms, kernel_tasks
@@ -274,7 +274,8 @@ class Tuner:
         options = replace(self.options, threads=threads)
         tuned, untuned = compile_both(self.model, folder, options, self.records, TimeLimit(self.end - START))
         session = InferenceSession(str(untuned), threads=1)
-        feeds = complete_feeds(session.get_inputs(), {}, self.options.dims, 0)
+        inputs = session.get_inputs()
+        feeds = complete_feeds(inputs, {}, measured_dims(inputs, self.options), 0)
         return compare(tuned, untuned, feeds, self._plan(seconds_a_run(session, feeds)), self.progress)
 
     def _plan(self, seconds: float) -> Plan:

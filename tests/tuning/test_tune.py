@@ -9,11 +9,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 
 import onnxc
 from onnxc.cache import ObjectCache
 from onnxc.compile_pool import CompilePool
+from onnxc.driver import compile_model
 from onnxc.options import Options
 from onnxc.targets import target_for
 from onnxc.tuning import runners, tune
@@ -28,6 +30,8 @@ from tests.command_line import alone
 
 from . import layers
 from .commands import ENOUGH, FEW, run
+from .fused_models import feed_forward
+from .models import Told
 
 OPTIONS = Options(mcpu="native")
 
@@ -60,9 +64,28 @@ def test_compile_with_tune(model: Path, tmp_path: Path) -> None:
 
 
 def test_what_a_variant_fixes_is_fixed_for_tuning() -> None:
-    given = Options(dims={"c": 3}, variants=("batch=1,seq=1..512", "batch=8", "batch=1,h%32=0"))
-    assert _shapes(given) == [{"c": 3}, {"c": 3, "batch": 1}, {"c": 3, "batch": 8}]
-    assert _shapes(replace(given, generic=False)) == [{"c": 3, "batch": 1}, {"c": 3, "batch": 8}]
+    """And what it limits is limited; two that fix the same are one."""
+    given = Options(dims={"c": 3}, variants=("batch=1,seq=1..512", "batch=8", "batch=8", "h%32=0"))
+    generic, limited, fixed, multiple = _shapes(given)
+    assert generic == replace(given, variants=())
+    assert fixed == replace(generic, dims={"c": 3, "batch": 8})
+    assert (limited.variants, limited.generic) == (("batch=1,seq=1..512",), False)
+    assert (multiple.variants, multiple.generic, multiple.dims) == (("h%32=0",), False, {"c": 3})
+    assert _shapes(replace(given, generic=False)) == [limited, fixed, multiple]
+
+
+@pytest.mark.parametrize("spec", ["n=1..64", "n%8=0", "n=5..9"])
+def test_kernels_of_limited_sizes_get_their_own_records(tmp_path: Path, few: None, spec: str) -> None:
+    """The tuner measures what compiling the variant asks for, at a size that it takes."""
+    onnx.save(feed_forward(("n", 20)), tmp_path / "m.onnx")
+    options = replace(OPTIONS, variants=(spec,), generic=False)
+    tuner = Tuner(tmp_path / "m.onnx", options, Records(), tmp_path / "r.jsonl")
+    with runner_for("local", tuner.target) as runner:
+        summary = tuner.run(runner, tmp_path / "bundles", ENOUGH)
+    assert summary.records and not (summary.better and summary.comparison is None)
+    told = Told()
+    compile_model(tmp_path / "m.onnx", tmp_path / "m.so", replace(options, tuning=summary.records), told)
+    assert any("kernels by records, 0 without one" in line for line in told.noted)
 
 
 def test_interrupted(model: Path, tmp_path: Path) -> None:
