@@ -7,7 +7,8 @@ gains more than that does.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -91,9 +92,10 @@ def advise(
         report = compile_model(model, artefact, Options.of(**chosen, variants=[spec]), progress)
         found = Candidate(spec, report.size - base.size, max(0.0, report.seconds - base.seconds))
         for dims, weight in covered:
-            feeds = complete_feeds(inputs, {}, dims, seed=0)
             progress.stage(f"measuring {spec}")
-            found.measured.append(_measure(generic, artefact, feeds, dims, weight, plan))
+            with _naming(model, dims):
+                feeds = complete_feeds(inputs, {}, dims, seed=0)
+                found.measured.append(_measure(generic, artefact, feeds, dims, weight, plan))
         artefact.unlink()
         candidates.append(found)
     choose(candidates)
@@ -107,6 +109,16 @@ def _candidates(shapes: Sequence[tuple[Dims, float]]) -> list[tuple[str, list[tu
     found = [(spec_of(dims), [(dims, weight)]) for dims, weight in shapes]
     covering = covering_spec([dims for dims, _ in shapes]) if len(shapes) > 1 else None
     return [*found, *([(covering, list(shapes))] if covering else [])]
+
+
+@contextmanager
+def _naming(model: Path, dims: Dims) -> Iterator[None]:
+    """What cannot run is told by the model and the shape, not by artefacts that are gone then."""
+    try:
+        yield
+    except OnnxcError as error:
+        error.file, error.message = str(model), f"with {spec_of(dims)}: {error.message}"
+        raise
 
 
 def _measure(

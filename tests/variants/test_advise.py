@@ -107,6 +107,20 @@ def test_table() -> None:
     assert lines[2].endswith("0.00 s") and lines[3] == "--variant n=1"
 
 
+def test_a_shape_that_cannot_run_is_named(tmp_path: Path, onnxc_command: Command) -> None:  # noqa: F811
+    """By the model and the shape: positions beyond a table of eight."""
+    text = """<ir_version: 10, opset_import: ["" : 21]> g (float[n, 4] x) => (float[n, 4] y)
+        <float[8, 4] table = {0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0,0},
+         int64 zero = {0}, int64 one = {1}> {
+        size = Shape <start = 0, end = 1> (x)  n = Squeeze(size)  places = Range(zero, n, one)
+        rows = Gather(table, places)  y = Add(x, rows) }"""
+    onnx.save(onnx.parser.parse_model(text), tmp_path / "m.onnx")
+    (tmp_path / "shapes.json").write_text('[{"n": 8}, {"n": 9}]')
+    done = onnxc_command("advise", tmp_path / "m.onnx", "--shapes", tmp_path / "shapes.json", "--rounds", "2")
+    assert done.returncode == 1 and "m.onnx: " in done.stderr and "with n=9" in done.stderr, done.stderr
+    assert "variant" not in done.stderr.partition("error: ")[2]
+
+
 def test_recorded_shapes_are_measured(tmp_path: Path, onnxc_command: Command) -> None:  # noqa: F811
     onnx.save(models.tokens(), tmp_path / "tokens.onnx")
     onnxc.compile(tmp_path / "tokens.onnx", tmp_path / "tokens.so")
