@@ -35,6 +35,7 @@ from onnxc.signature import input_values
 from onnxc.tuning.tasks import Buffer, Call
 from onnxc.variants import find_variants, read_spec
 
+USUAL = 64  # where a variant calls a named dim by INPUT.AXIS
 Hook = Callable[[Program], None]
 
 
@@ -110,7 +111,7 @@ def measured_dims(inputs: Sequence[Value], options: Options) -> dict[str, int]:
     for value in inputs:
         resolve_shape(value, usual)
     bounds = {dim: b for spec in map(read_spec, options.variants) for dim, b in spec.bounds.items()}
-    return {**options.dims, **{dim: b.near(usual.get(dim, b.high)) for dim, b in bounds.items()}}
+    return {**options.dims, **{dim: b.near(usual.get(dim, USUAL)) for dim, b in bounds.items()}}
 
 
 @dataclass(frozen=True)
