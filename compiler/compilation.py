@@ -17,6 +17,7 @@ from onnxc.dialects.weights import SharedWeights, WeightStore
 from onnxc.emit_object import lower_to_llvm
 from onnxc.errors import OnnxcError
 from onnxc.link import write_output
+from onnxc.manifest import Value
 from onnxc.options import LEVELS, Options, ResolvedOptions
 from onnxc.override_file import read_overrides
 from onnxc.passes.artefact_parts import Parts
@@ -28,10 +29,10 @@ from onnxc.progress import Progress
 from onnxc.realisations import Realisation, targets_for
 from onnxc.refusals import complete_refusals
 from onnxc.report import trade_line
-from onnxc.signature import input_symbols, output_values
+from onnxc.signature import input_symbols, input_values, output_values
 from onnxc.targets import Target
 from onnxc.tuning.chosen import chosen_for
-from onnxc.variants import facts_of
+from onnxc.variants import Variant, facts_of, find_variants, read_spec
 
 if TYPE_CHECKING:
     import onnx
@@ -103,6 +104,12 @@ class Compilation:
         self._timed("import", start)
         self._save("graph-import", lambda: module_text(program))
         return program
+
+    def variants(self, generic: Program) -> tuple[tuple[Value, ...], list[Variant]]:
+        """The inputs of the generic program, and the variants that the options ask for."""
+        with generic.context:
+            inputs = input_values(generic)
+        return inputs, find_variants([read_spec(text) for text in self.options.variants], inputs)
 
     def run_passes(self, program: Program, until: str) -> None:
         """Runs all passes up to level `until`, those that stay on it included, but those that it has run before."""

@@ -14,15 +14,12 @@ from onnxc.artefact import Artefact, write_artefact
 from onnxc.compilation import Compilation, Report, module_text
 from onnxc.errors import REFUSED, OnnxcError, Refusals
 from onnxc.link import check_output, write_output
-from onnxc.manifest import Value
 from onnxc.options import Options
 from onnxc.passes.contract import Program
 from onnxc.progress import SILENT, Progress
 from onnxc.realisations import Realisation, realisations
 from onnxc.refusals import complete_refusals
 from onnxc.report import trade_table
-from onnxc.signature import input_values
-from onnxc.variants import Variant, find_variants, read_spec
 
 if TYPE_CHECKING:
     import onnx
@@ -54,7 +51,7 @@ def check_request(model: Path, output: Path, options: Options) -> None:
     """Refuses, before any work, what `compile_model` would refuse of paths, options, dims and variants."""
     _check_paths(model, output, options)
     run = Compilation(options, SILENT)
-    _find_variants(run, run.import_model(importer.read_model(model), "model"))
+    run.variants(run.import_model(importer.read_model(model), "model"))
 
 
 def _check_paths(model: Path | onnx.ModelProto, output: Path, options: Options) -> str:
@@ -64,13 +61,6 @@ def _check_paths(model: Path | onnx.ModelProto, output: Path, options: Options) 
     if isinstance(model, Path) and output.exists() and model.exists() and output.samefile(model):
         raise OnnxcError("the output is the model itself", file=output, exit_code=2)
     return kind
-
-
-def _find_variants(run: Compilation, first: Program) -> tuple[tuple[Value, ...], list[Variant]]:
-    """The inputs of the generic program, and the variants that the options ask for."""
-    with first.context:
-        inputs = input_values(first)
-    return inputs, find_variants([read_spec(text) for text in run.options.variants], inputs)
 
 
 def _level_text(run: Compilation, source: importer.Source, name: str) -> str:
@@ -92,7 +82,7 @@ def _realisations(run: Compilation, source: importer.Source, name: str) -> Artef
     """The artefact's parts: the generic program tells its signature, then each realisation is compiled in turn."""
     options = run.options
     first = run.import_model(source, name)
-    inputs, chosen = _find_variants(run, first)
+    inputs, chosen = run.variants(first)
     with complete_refusals(first):
         run.run_passes(first, "tensor")
     signature, metadata = (inputs, first.notes["outputs"]), first.notes.get("metadata", {})

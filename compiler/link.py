@@ -91,14 +91,10 @@ def copy_output(made: Path, out: Path) -> None:
 def check_output(out: Path) -> None:
     """Refuses, before any work, an output that could not be written in the end."""
     parent = _place_of(out).parent
-    why = None
-    if out.is_dir():
-        why = "it is a folder"
-    elif out.exists() and not out.is_file():
-        why = "it is no regular file"
-    elif not parent.is_dir():
+    why = _obstacle(out)
+    if why is None and not parent.is_dir():
         why = f"'{parent}' is not a folder" if parent.exists() else f"there is no folder '{parent}'"
-    elif not os.access(parent, os.W_OK | os.X_OK):
+    elif why is None and not os.access(parent, os.W_OK | os.X_OK):
         why = f"the folder '{parent}' is not writable"
     if why is not None:
         raise OnnxcError("cannot write the output", file=out, why=why, exit_code=2)
@@ -108,12 +104,17 @@ def publish(made: Mapping[Path, Path]) -> None:
     """Gives files from a scratch folder their names, or those that symbolic links stand for; none where one of the
     names is a folder's, a device's or a pipe's, which a program run as root would replace."""
     for out in made:
-        if out.is_dir():
-            raise IsADirectoryError(errno.EISDIR, "is a folder", str(out))
-        if out.exists() and not out.is_file():
-            raise OSError(errno.EINVAL, "is no regular file", str(out))
+        if (why := _obstacle(out)) is not None:
+            raise OnnxcError("cannot write the output", file=out, why=why, exit_code=2)
     for out, file in made.items():
         os.replace(file, _place_of(out))
+
+
+def _obstacle(out: Path) -> str | None:
+    """Why what has an output's name may not be replaced."""
+    if out.is_dir():
+        return "it is a folder"
+    return "it is no regular file" if out.exists() and not out.is_file() else None
 
 
 def _place_of(out: Path) -> Path:
@@ -133,9 +134,8 @@ def scratch_beside(out: Path) -> Iterator[Path]:
         with temporary_folder(parent) as scratch:
             yield scratch
     except OSError as error:
-        at = Path(error.filename) if isinstance(error, IsADirectoryError) else out
         why = error.strerror or str(error)
-        raise OnnxcError("cannot write the output", file=at, why=why, hint=room_hint(error), exit_code=2) from error
+        raise OnnxcError("cannot write the output", file=out, why=why, hint=room_hint(error), exit_code=2) from error
 
 
 def room_hint(error: OSError) -> str | None:

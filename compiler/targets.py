@@ -201,7 +201,7 @@ def _named(triple: str, arch: str, cpu: str) -> Target:
     features = cpu_features(arch, cpu)
     if features is None:
         names = [*cpu_names(arch), "native", PORTABLE[arch]]
-        close = difflib.get_close_matches(cpu.lower(), [n for n in names if n != cpu], n=8, cutoff=0.5)
+        close = difflib.get_close_matches(cpu.lower(), names, n=8, cutoff=0.5)
         close = [name for name in close if name == "native" or cpu_features(arch, name) is not None][:4]
         raise OnnxcError(
             f"unknown CPU {cpu!r} for {arch}",

@@ -20,6 +20,7 @@ from onnxc.dialects.onnx import is_constant
 from onnxc.dialects.types import Tensor
 from onnxc.dialects.weights import constant_array, dtype_of
 from onnxc.feeds import Value, resolve_shape
+from onnxc.importer import read_model
 from onnxc.options import Options
 from onnxc.passes.apply_choices import apply_choices
 from onnxc.passes.choose_schedules import choose_schedules
@@ -33,7 +34,7 @@ from onnxc.refusals import complete_refusals
 from onnxc.runtime.element_types import numpy_type
 from onnxc.signature import input_values
 from onnxc.tuning.tasks import Buffer, Call
-from onnxc.variants import find_variants, read_spec
+from onnxc.variants import read_spec
 
 USUAL = 64  # where a variant calls a named dim by INPUT.AXIS
 Hook = Callable[[Program], None]
@@ -57,12 +58,12 @@ def lower(model: Path, options: Options, hook: Hook | None = None, progress: Pro
     """Takes a model, or the one variant of it where the options leave the generic one out, to level kernels. `hook`
     sees the graph right before algorithms are chosen."""
     run = Compilation(options, progress)
-    program = run.import_model(model, "model")
+    source = read_model(model)
+    program = run.import_model(source, "model")
     if not options.generic:
-        with program.context:
-            variants = find_variants([read_spec(text) for text in options.variants], input_values(program))
+        _, variants = run.variants(program)
         (one,) = realisations(variants, generic=False, targets=run.targets)
-        program = run.import_model(model, "model", one)
+        program = run.import_model(source, "model", one)
     with complete_refusals(program):
         for function in _passes():
             if function is apply_choices and hook is not None:

@@ -132,7 +132,7 @@ class Records:
         except OSError as error:
             message = f"tuning records cannot be read: {error.strerror}"
             raise OnnxcError(message, file=path, exit_code=UNREADABLE) from error
-        records, warnings = cls(), []
+        records, warnings, newer = cls(), [], set()
         for number, line in enumerate(data.removeprefix(codecs.BOM_UTF8).split(b"\n"), 1):
             if not line.strip():
                 continue
@@ -142,11 +142,12 @@ class Records:
             except Unusable as why:
                 warnings.append(f"{origin}: {why}")
                 if isinstance(why, Newer):
-                    records.newer = sorted({*records.newer, line.decode().strip()})
+                    newer.add(line.decode().strip())
                 continue
             rival = records.add(record)
             if rival is not None and rival.choice != record.choice:
                 warnings.append(_contradiction(records._best[record.key], record, rival))
+        records.newer = sorted(newer)
         return records, warnings
 
     def write(self, path: Path) -> None:
